@@ -1,0 +1,43 @@
+# Two commands do everything on a fresh machine: `make demo` and `make test`.
+PYTHON ?= python3
+BIN := .venv/bin
+# The same versions for every install, the isolated build environment included.
+export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
+export PIP_BUILD_CONSTRAINT := $(CURDIR)/constraints.txt
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+.PHONY: demo test test-slow check bench clean
+
+demo: .venv/.installed-demo
+	$(BIN)/privem demo --out demo
+
+test: .venv/.installed-dev
+	$(BIN)/python -m pytest -q -n 2
+
+test-slow: .venv/.installed-dev
+	$(BIN)/python -m pytest -q -m slow
+
+check: .venv/.installed-dev
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+
+bench: .venv/.installed-dev
+	$(BIN)/python -m benchmarks
+
+clean:
+	rm -rf .venv demo
+
+.venv/.pip: constraints.txt
+	$(PYTHON) -m venv .venv
+	@# The pip that comes with Python may predate dependency groups.
+	$(BIN)/python -m pip install -q -U "pip>=25.1"
+	touch $@
+
+.venv/.installed-demo: .venv/.pip pyproject.toml
+	$(BIN)/python -m pip install -q -e ".[plot]"
+	touch $@
+
+.venv/.installed-dev: .venv/.pip pyproject.toml
+	$(BIN)/python -m pip install -q -e ".[all]" --group test --group check
+	touch $@ .venv/.installed-demo
