@@ -1,0 +1,40 @@
+"""Nearest-centre statistics for k-means: hard assignments, then the same sums."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..tree import Array
+from .scratch import Scratch
+
+__all__ = ["nearest", "nearest_block_rows"]
+
+
+def nearest_block_rows(d: int, n_clusters: int) -> int:
+    """Rows per block: centred rows and distances stay in the cache."""
+    return int(np.clip(2**17 // (d + n_clusters), 504, 8184)) // 8 * 8
+
+
+def nearest(
+    rows: Array, origin: Array, centres: Array, scratch: Scratch
+) -> tuple[Array, NDArray[np.int64], Array]:
+    """Centred records (d, b), the index of each one's nearest centre, and its squared distance.
+
+    ``centres`` are given about ``origin``. Ties go to the lowest index.
+    """
+    b = len(rows)
+    x = scratch.take("x", (rows.shape[1], b))
+    np.subtract(rows.T, origin[:, None], out=x)
+    # |x - c|^2 = |x|^2 - 2 (x.c - |c|^2/2): the nearest centre has the largest bracket.
+    score = scratch.take("score", (len(centres), b))
+    np.dot(centres, x, out=score)
+    score -= 0.5 * np.einsum("ij,ij->i", centres, centres)[:, None]
+    best = score[0].copy()
+    label = np.zeros(b, dtype=np.int64)
+    for k in range(1, len(centres)):
+        better = score[k] > best
+        np.copyto(label, k, where=better)
+        np.maximum(best, score[k], out=best)
+    distance = np.einsum("ij,ij->j", x, x) - 2.0 * best
+    return x, label, np.maximum(distance, 0.0)
