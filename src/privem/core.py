@@ -1,0 +1,144 @@
+"""The vocabulary of privem: what is secret, what is public, and the one way between them.
+
+EM needs the data only through a *sum over records*. A fit is a plan of releases; each release is
+one sum over secret rows, perturbed by its noise (:class:`~privem.noise.exact.Exact` perturbs
+nothing), and everything after it is arithmetic on public numbers::
+
+    Plan  --Stage(query, noise)-->  Source  --Release-->  Plan  ...  result
+
+Secret: :class:`Block`, and sums before their noise. They never leave a :class:`Source`.
+Public: everything else. A :class:`Plan` sees releases only, so whatever it computes may be printed,
+saved or sent. The loop between plan and source is :func:`privem.run.run`, written once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Generic, Protocol, TypeVar
+
+from .kernels.scratch import Scratch
+from .tree import Array
+
+__all__ = [
+    "Array",
+    "Block",
+    "Model",
+    "Noise",
+    "Plan",
+    "Query",
+    "Release",
+    "Rows",
+    "Scratch",
+    "Source",
+    "Stage",
+]
+
+State = TypeVar("State")
+Result = TypeVar("Result", covariant=True)
+Statistics = TypeVar("Statistics")
+Statistics_co = TypeVar("Statistics_co", covariant=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Some consecutive rows. Secret."""
+
+    X: Array
+    """The records, shape (rows, features); any real dtype and memory order."""
+    weight: Array | None = None
+    """How much each record counts; ``None`` is one each."""
+    start: int = 0
+    """Position of the first row in the whole."""
+
+
+class Query(Protocol[Statistics_co]):
+    """What is summed per record. Public: a frozen value that knows the current parameters.
+
+    Calling it on a block gives the block's sum, a frozen dataclass of arrays (see
+    :mod:`privem.tree`). Sums over blocks add up to the sum over their union, however rows are
+    split: that is what a source, a cluster or a federation relies on.
+    """
+
+    @property
+    def block_rows(self) -> int:
+        """Rows per call at which it runs best."""
+
+    def __call__(self, block: Block, scratch: Scratch) -> Statistics_co:
+        """The sum over the block's records."""
+
+
+@dataclass(frozen=True)
+class Release(Generic[Statistics]):
+    """What left the source: the sums after their noise, and the question they answer. Public."""
+
+    query: Any
+    """The query, which carries the frame (origin, means) the sums were taken about."""
+    statistics: Statistics
+    deviation: float = 0.0
+    """Standard deviation of the noise on every number; zero when exact."""
+
+
+class Noise(Protocol):
+    """How a sum becomes a release."""
+
+    def release(self, query: Query[Statistics], total: Statistics) -> Release[Statistics]:
+        """Perturb a total and make it public."""
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One release, asked for: a query, its noise, and a name for progress and statements."""
+
+    query: Query[Any]
+    noise: Noise
+    name: str = "release"
+    progress: str = field(default="", compare=False)
+    """A public remark for whoever watches, such as the lower bound so far."""
+
+
+class Plan(Protocol[Result]):
+    """A fit, as the generator of its stages.
+
+    ``release = yield stage`` hands a stage out and receives its release; the return value is the
+    result. Because nothing else comes in, a plan fed from recorded releases gives the same result
+    again, bit for bit, with the data gone.
+    """
+
+    def stages(self) -> Generator[Stage, Release[Any], Result]:
+        """Generate the stages."""
+
+
+class Model(Protocol[State, Statistics]):
+    """A latent-variable model: the E-step as a query, the M-step on its release."""
+
+    def query(self, state: State) -> Query[Statistics]:
+        """The expected complete-data statistics under ``state``."""
+
+    def m_step(self, state: State, release: Release[Statistics]) -> State:
+        """New parameters. Total: any finite release gives valid ones."""
+
+    def objective(self, state: State, release: Release[Statistics]) -> float:
+        """Mean log-likelihood (or log-posterior) of ``state``, from an exact release under it."""
+
+
+class Rows(Protocol):
+    """Rows on this machine, read in blocks as often as asked."""
+
+    @property
+    def n_features(self) -> int:
+        """How many columns."""
+
+    @property
+    def names(self) -> Sequence[str] | None:
+        """Column names, if they have any."""
+
+    def blocks(self, rows: int) -> Iterator[Block]:
+        """All rows in order, at most ``rows`` at a time."""
+
+
+class Source(Protocol):
+    """Whoever holds rows and answers stages: this process, a cluster, a federation."""
+
+    def release(self, stage: Stage) -> Release[Any]:
+        """Sum the stage's query over all records, apply its noise, publish."""

@@ -1,0 +1,79 @@
+"""The one loop of the library."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, TypeVar
+
+from .core import Plan, Release, Source, Stage
+
+__all__ = ["Record", "Recorded", "run"]
+
+Result = TypeVar("Result")
+Watch = Callable[[Stage, Release[Any]], None]
+
+
+def run(plan: Plan[Result], source: Source, watch: Watch | None = None) -> Result:
+    """Carry a plan out on a source.
+
+    Parameters
+    ----------
+    plan : Plan
+        Generates the stages; sees nothing but releases.
+    source : Source
+        Answers them; the only one who sees rows.
+    watch : callable, optional
+        Called with each stage and its release, both public: progress bars, recordings.
+
+    Returns
+    -------
+    object
+        What the plan returns.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from privem.plans.frame import FramePlan
+    >>> from privem.sources import LocalSource, read_rows
+    >>> source = LocalSource(read_rows(np.array([[1.0], [2.0], [6.0]])))
+    >>> float(run(FramePlan(["height"]), source).mean[0])
+    3.0
+    """
+    stages = plan.stages()
+    try:
+        stage = next(stages)
+        while True:
+            release = source.release(stage)
+            if watch is not None:
+                watch(stage, release)
+            stage = stages.send(release)
+    except StopIteration as end:
+        result: Result = end.value
+        return result
+    finally:
+        stages.close()
+
+
+class Record:
+    """A watcher that keeps every release, to be played again by :class:`Recorded`."""
+
+    def __init__(self) -> None:
+        self.releases: list[Release[Any]] = []
+
+    def __call__(self, stage: Stage, release: Release[Any]) -> None:
+        """Keep one."""
+        self.releases.append(release)
+
+
+class Recorded:
+    """A source that holds no rows: it answers from recorded releases, in order."""
+
+    def __init__(self, releases: Iterable[Release[Any]]) -> None:
+        self._releases = iter(releases)
+
+    def release(self, stage: Stage) -> Release[Any]:
+        """The next recorded release."""
+        try:
+            return next(self._releases)
+        except StopIteration:
+            raise RuntimeError(f"the recording ended before stage {stage.name!r}") from None

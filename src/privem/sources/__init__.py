@@ -1,0 +1,9 @@
+"""Where rows come from: arrays, frames, files; read in blocks, never all at once."""
+
+from .array import ArrayRows
+from .files import read_file
+from .frame import FrameRows
+from .local import LocalSource
+from .read import is_path, read_rows
+
+__all__ = ["ArrayRows", "FrameRows", "LocalSource", "is_path", "read_file", "read_rows"]

@@ -1,0 +1,47 @@
+"""Rows of a NumPy array, memory-mapped ones included."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..core import Block
+from .checks import refuse_non_finite
+
+__all__ = ["ArrayRows"]
+
+
+@dataclass(frozen=True)
+class ArrayRows:
+    """Rows of a two-dimensional array of any real dtype, order and strides; never copied whole.
+
+    Examples
+    --------
+    >>> rows = ArrayRows(np.arange(10.0).reshape(5, 2))
+    >>> [len(block.X) for block in rows.blocks(2)]
+    [2, 2, 1]
+    """
+
+    X: NDArray[Any]
+    weight: NDArray[np.float64] | None = None
+    names: Sequence[str] | None = None
+    check: bool = False
+    """Refuse NaN and infinities while reading; estimators check arrays beforehand."""
+
+    @property
+    def n_features(self) -> int:
+        """How many columns."""
+        return int(self.X.shape[1])
+
+    def blocks(self, rows: int) -> Iterator[Block]:
+        """All rows in order, at most ``rows`` at a time."""
+        for start in range(0, len(self.X), rows):
+            block = self.X[start : start + rows]
+            if self.check:
+                refuse_non_finite(block, start, self.names)
+            weight = None if self.weight is None else self.weight[start : start + rows]
+            yield Block(block, weight, start)

@@ -1,0 +1,39 @@
+"""What rows must look like, and how to say that they do not."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["refuse_non_finite", "refuse_weights"]
+
+
+def refuse_non_finite(block: NDArray[Any], start: int, names: Sequence[str] | None) -> None:
+    """Raise for NaN and infinities, naming the row and the column."""
+    # A sum is finite only if all its terms are: one pass and no temporary in the usual case.
+    with np.errstate(over="ignore", invalid="ignore"):
+        if np.isfinite(np.sum(block, dtype=np.float64)):
+            return
+    bad = np.argwhere(~np.isfinite(block))
+    if not len(bad):
+        return  # Large values, but each of them finite.
+    row, column = (int(v) for v in bad[0])
+    name = repr(names[column]) if names is not None else str(column)
+    what = "NaN (a missing value)" if np.isnan(block[row, column]) else "infinity"
+    raise ValueError(
+        f"Input X contains {what} in row {start + row}, column {name}; "
+        "remove or impute such rows first"
+    )
+
+
+def refuse_weights(weight: NDArray[np.float64], start: int = 0) -> None:
+    """Raise for weights that are negative or not finite."""
+    bad = np.flatnonzero(~(np.isfinite(weight) & (weight >= 0)))
+    if len(bad):
+        raise ValueError(
+            f"sample_weight must be finite and not negative; row {start + int(bad[0])} has "
+            f"{weight[bad[0]]}"
+        )

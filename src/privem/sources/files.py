@@ -1,0 +1,189 @@
+"""Rows of files: ``.npy`` (memory-mapped), ``.csv`` and ``.parquet`` (streamed), or folders."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from ..core import Block, Rows
+from .array import ArrayRows
+from .checks import refuse_non_finite, refuse_weights
+
+__all__ = ["ScanRows", "read_file"]
+
+# Rows per batch asked of polars: big enough to amortise a batch, small enough for the cache.
+_BATCH = 65_536
+
+
+def read_file(
+    path: str | Path,
+    columns: Sequence[str] | None = None,
+    weight: str | NDArray[np.float64] | None = None,
+) -> Rows:
+    """Open a file of rows without reading it whole.
+
+    Parameters
+    ----------
+    path : str or Path
+        A ``.npy``, ``.csv`` or ``.parquet`` file, or a folder of ``.parquet`` (or ``.csv``) files
+        with the same columns, taken in the order of their names.
+    columns : sequence of str, optional
+        Which columns, in which order. All but the weight by default.
+    weight : str or array, optional
+        A column that holds each record's weight, or the weights themselves.
+
+    Returns
+    -------
+    Rows
+        Ready to be passed to any estimator's ``fit``.
+
+    Examples
+    --------
+    >>> import polars as pl, tempfile, os
+    >>> path = os.path.join(tempfile.mkdtemp(), "people.csv")
+    >>> pl.DataFrame({"age": [31, 47], "height": [1.7, 1.8]}).write_csv(path)
+    >>> read_file(path, columns=["height"]).n_features
+    1
+    """
+    path = Path(path)
+    if not path.exists():
+        raise FileNotFoundError(f"no file or folder at {str(path)!r}")
+    files = _files(path)
+    if files[0].suffix == ".npy":
+        return _read_npy(files[0], columns, weight)
+    return _scan(files, path, columns, weight)
+
+
+def _files(path: Path) -> list[Path]:
+    if not path.is_dir():
+        if path.suffix not in (".npy", ".csv", ".parquet"):
+            raise ValueError(
+                f"{str(path)!r}: expected a file that ends in .npy, .csv or .parquet, or a folder"
+            )
+        if path.stat().st_size == 0:
+            raise ValueError(f"{str(path)!r} is empty")
+        return [path]
+    for suffix in (".parquet", ".csv"):
+        if files := sorted(path.glob(f"*{suffix}")):
+            return files
+    raise ValueError(f"the folder {str(path)!r} holds no .parquet or .csv files")
+
+
+def _read_npy(
+    path: Path, columns: Sequence[str] | None, weight: str | NDArray[np.float64] | None
+) -> ArrayRows:
+    if columns is not None or isinstance(weight, str):
+        raise ValueError(
+            f"{str(path)!r}: a .npy file has no column names to choose from; "
+            "use .csv or .parquet, or slice the array"
+        )
+    try:
+        X = np.load(path, mmap_mode="r", allow_pickle=False)
+    except (ValueError, OSError, EOFError) as error:
+        raise ValueError(f"{str(path)!r} is not a readable .npy file: {error}") from None
+    if X.ndim != 2 or X.dtype.kind not in "fiub":
+        raise ValueError(
+            f"{str(path)!r} holds an array of shape {X.shape} and type {X.dtype}; "
+            "expected two dimensions of numbers"
+        )
+    return ArrayRows(X, _given_weight(weight, len(X)), check=True)
+
+
+def _given_weight(weight: Any, rows: int) -> NDArray[np.float64] | None:
+    if weight is None:
+        return None
+    weight = np.asarray(weight, dtype=np.float64)
+    if weight.shape != (rows,):
+        raise ValueError(f"sample_weight has shape {weight.shape}, expected ({rows},)")
+    refuse_weights(weight)
+    return weight  # type: ignore[no-any-return]
+
+
+@dataclass(frozen=True)
+class ScanRows:
+    """Rows of a polars scan: nothing is read until a pass, and then batch by batch."""
+
+    scan: pl.LazyFrame
+    names: Sequence[str]
+    weight: str | NDArray[np.float64] | None = None
+    label: str = "the file"
+
+    @property
+    def n_features(self) -> int:
+        """How many columns."""
+        return len(self.names)
+
+    def _batches(self) -> Iterator[pl.DataFrame]:
+        wanted = [*self.names, *([self.weight] if isinstance(self.weight, str) else [])]
+        scan = self.scan.select(pl.col(name).cast(pl.Float64) for name in wanted)
+        try:
+            yield from scan.collect_batches(chunk_size=_BATCH, maintain_order=True)
+        except pl.exceptions.PolarsError as error:
+            raise ValueError(f"{self.label} could not be read: {_first_line(error)}") from None
+
+    def blocks(self, rows: int) -> Iterator[Block]:
+        """All rows in order, at most ``rows`` at a time."""
+        start = 0
+        for batch in self._batches():
+            values = batch.to_numpy()
+            X = values[:, : self.n_features]
+            refuse_non_finite(X, start, self.names)
+            weight = None
+            if isinstance(self.weight, str):
+                weight = np.ascontiguousarray(values[:, -1])
+                refuse_weights(weight, start)
+            elif self.weight is not None:
+                weight = self.weight[start : start + len(X)]
+                if len(weight) < len(X):
+                    raise ValueError("sample_weight is shorter than the file")
+            for at in range(0, len(X), rows):
+                part = None if weight is None else weight[at : at + rows]
+                yield Block(X[at : at + rows], part, start + at)
+            start += len(X)
+
+    def without(self, name: str) -> ScanRows:
+        """The same rows without one column."""
+        if name not in self.names:
+            raise ValueError(f"{self.label} has no column {name!r}; it has {', '.join(self.names)}")
+        return replace(self, names=[other for other in self.names if other != name])
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).strip().splitlines()[0]
+
+
+def _scan(
+    files: Sequence[Path],
+    path: Path,
+    columns: Sequence[str] | None,
+    weight: str | NDArray[np.float64] | None,
+) -> ScanRows:
+    label = repr(str(path))
+    try:
+        if files[0].suffix == ".parquet":
+            scan = pl.scan_parquet(list(files))
+        else:
+            scan = pl.scan_csv(list(files), null_values=["", "NA", "NaN", "nan"])
+        schema = scan.collect_schema()
+    except (pl.exceptions.PolarsError, OSError) as error:
+        raise ValueError(f"{label} is not a readable table: {_first_line(error)}") from None
+    names = list(schema) if columns is None else list(columns)
+    if isinstance(weight, str) and columns is None:
+        names = [name for name in names if name != weight]
+    for name in [*names, *([weight] if isinstance(weight, str) else [])]:
+        if name not in schema:
+            raise ValueError(f"{label} has no column {name!r}; it has {', '.join(schema)}")
+        if not (schema[name].is_numeric() or schema[name] == pl.Boolean):
+            raise ValueError(
+                f"column {name!r} of {label} holds {schema[name]}, not numbers; "
+                "choose columns (--columns on the command line), or encode it first"
+            )
+    if len(set(names)) < len(names):
+        raise ValueError(f"a column is named twice in {', '.join(names)}")
+    return ScanRows(scan, names, weight, label)

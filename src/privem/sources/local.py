@@ -1,0 +1,108 @@
+"""Rows on this machine: threads over blocks, sums combined without rounding drift."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, TypeVar
+
+from threadpoolctl import ThreadpoolController
+
+from ..core import Block, Release, Rows, Scratch, Stage
+from ..tree import RunningSum
+
+__all__ = ["LocalSource", "effective_threads"]
+
+T = TypeVar("T")
+
+
+@lru_cache(maxsize=1)
+def _blas() -> ThreadpoolController:
+    import scipy.linalg.blas  # noqa: F401  (the controller sees only libraries already loaded)
+
+    return ThreadpoolController()
+
+
+def effective_threads(n_jobs: int | None) -> int:
+    """How many threads ``n_jobs`` means: ``None`` is as many as BLAS may use, -1 every core.
+
+    Following BLAS means that whoever pins it (``OMP_NUM_THREADS=1``, a joblib worker, a batch
+    system) pins privem with the same knob.
+    """
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    cores = cores or 1
+    if n_jobs is None:
+        pools = [p["num_threads"] for p in _blas().info() if p["user_api"] == "blas"]
+        return max(1, min(int(count) for count in (cores, *pools)))
+    return n_jobs if n_jobs > 0 else max(1, cores + 1 + n_jobs)
+
+
+@dataclass(frozen=True)
+class LocalSource:
+    """Answers stages from rows on this machine.
+
+    Blocks go to a pool of threads, each with working memory of its own and BLAS held to one
+    thread. Results are added in the order of the blocks, so the answer does not depend on
+    how many threads there were.
+
+    Parameters
+    ----------
+    rows : Rows
+        What to sum over.
+    n_jobs : int, optional
+        Threads; see :func:`effective_threads`.
+    """
+
+    rows: Rows
+    n_jobs: int | None = None
+
+    def each(self, function: Callable[[Block, Scratch], T], block_rows: int) -> Iterator[T]:
+        """Apply a function to every block, in order: predictions, for the holder of the rows."""
+        threads = effective_threads(self.n_jobs)
+        with _blas().limit(limits=1, user_api="blas"):
+            yield from map_blocks(function, self.rows.blocks(block_rows), threads)
+
+    def release(self, stage: Stage) -> Release[Any]:
+        """Sum the stage's query over all rows, apply its noise, publish."""
+        query, total = stage.query, RunningSum[Any]()
+        for part in self.each(query, query.block_rows):
+            total.add(part)
+        value = total.value()
+        if value is None:
+            raise ValueError("Found array with 0 sample(s): there are no rows to fit")
+        return stage.noise.release(query, value)
+
+
+def map_blocks(
+    function: Callable[[Block, Scratch], T], blocks: Iterator[Block], threads: int
+) -> Iterator[T]:
+    """The function of each block, in order; at most two blocks per thread are in memory."""
+    if threads == 1:
+        scratch = Scratch()
+        for block in blocks:
+            yield function(block, scratch)
+        return
+    local = threading.local()
+
+    def work(block: Block) -> T:
+        if not hasattr(local, "scratch"):
+            local.scratch = Scratch()
+        return function(block, local.scratch)
+
+    waiting: deque[Future[T]] = deque()
+    with ThreadPoolExecutor(threads) as pool:
+        try:
+            for block in blocks:
+                waiting.append(pool.submit(work, block))
+                if len(waiting) >= 2 * threads:
+                    yield waiting.popleft().result()
+            while waiting:
+                yield waiting.popleft().result()
+        finally:
+            for future in waiting:
+                future.cancel()
