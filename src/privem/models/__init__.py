@@ -1,0 +1,1 @@
+"""Latent-variable models: a query for the E-step, a total M-step."""

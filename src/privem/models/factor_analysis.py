@@ -1,0 +1,112 @@
+"""Factor analysis from one statistic: count, sum and second moment. The rest is arithmetic on them.
+
+x = mean + components' z + noise, with z ~ N(0, I) and noise variances psi: the covariance of x is
+``components' components + diag(psi)``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.linalg import eigh
+
+from ..tree import Array
+
+__all__ = ["Factors", "eigen_updates", "em_updates", "initial_factors", "valid_covariance"]
+
+# Scikit-learn's guard against a noise variance of zero.
+_SMALL = 1e-12
+
+
+@dataclass(frozen=True)
+class Factors:
+    """Loadings (q, d), noise variances (d,), and how they were reached."""
+
+    components: Array
+    noise_variance: Array
+    log_likelihood: float
+    """Mean log-likelihood the step computed on its way."""
+    began_with: Array
+    """The noise variances at the start of the step."""
+
+
+def valid_covariance(covariance: Array) -> Array:
+    """The nearest positive semi-definite matrix: any finite symmetric input is made usable."""
+    covariance = (covariance + covariance.T) / 2
+    # The scale keeps eigh away from overflow for huge finite input.
+    scale = max(float(np.max(np.abs(covariance), initial=0.0)), np.finfo(float).tiny)
+    values, vectors = np.linalg.eigh(covariance / scale)
+    if values[0] >= 0:
+        return np.asarray(covariance)
+    return np.asarray(((vectors * np.maximum(values, 0.0)) @ vectors.T) * scale)
+
+
+def initial_factors(covariance: Array, n_components: int, noise_variance: Array | None) -> Factors:
+    """Noise variances of one unless given, as scikit-learn starts; loadings follow from them."""
+    d = len(covariance)
+    psi = np.ones(d) if noise_variance is None else np.asarray(noise_variance, dtype=float)
+    return Factors(np.zeros((n_components, d)), psi, -np.inf, psi)
+
+
+def eigen_updates(covariance: Array, start: Factors) -> Iterator[Factors]:
+    """Conditional maximisation: the best loadings for the noise, then the noise for the loadings.
+
+    The same steps as scikit-learn's ``svd_method="lapack"``, on the d x d covariance: whiten by
+    the noise, keep the leading eigenvalues above one. Yields one iterate per step; the
+    log-likelihood is that of the loadings found with the noise variances the step began with.
+    (Scikit-learn's is off where fewer than q eigenvalues exceed one.)
+    """
+    d, q = len(covariance), len(start.components)
+    variance = np.diag(covariance)
+    psi = start.noise_variance
+    while True:
+        root = np.sqrt(psi) + _SMALL
+        scaled = covariance / np.outer(root, root)
+        values, vectors = eigh(scaled, subset_by_index=[d - q, d - 1])
+        values, vectors = values[::-1], vectors[:, ::-1]
+        used = values > 1.0  # A direction with less variance than the noise carries no factor.
+        explained = np.sum(np.log(values[used]) + 1.0 - values[used])
+        score = -0.5 * (d * np.log(2 * np.pi) + np.log(psi).sum() + np.trace(scaled) + explained)
+        components = np.sqrt(np.maximum(values - 1.0, 0.0))[:, None] * _signed(vectors).T * root
+        began, psi = psi, np.maximum(variance - np.sum(components**2, axis=0), _SMALL)
+        yield Factors(components, psi, float(score), began)
+
+
+def _signed(vectors: Array) -> Array:
+    """An eigenvector's sign is arbitrary: make its largest entry positive."""
+    largest = np.argmax(np.abs(vectors), axis=0)
+    return vectors * np.where(vectors[largest, np.arange(vectors.shape[1])] < 0, -1.0, 1.0)
+
+
+def em_updates(covariance: Array, start: Factors) -> Iterator[Factors]:
+    """The EM update of paper 004, section 6 (Rubin and Thayer), on the centred second moment.
+
+    W_new = L P^-1 W G (G + G W' P^-1 L P^-1 W G)^-1 and P_new = diag(L - W_new G W' P^-1 L).
+    """
+    q = len(start.components)
+    psi = start.noise_variance
+    # Loadings of zero are a fixed point of EM: begin with the first eigen step's.
+    first = next(eigen_updates(covariance, start))
+    loadings = first.components.T
+    while True:
+        weighted = loadings / psi[:, None]
+        G = np.asarray(np.linalg.inv(np.eye(q) + loadings.T @ weighted), dtype=np.float64)
+        score = _log_likelihood(covariance, loadings, psi, G)
+        cross = covariance @ weighted @ G
+        moment = G + G @ weighted.T @ cross
+        loadings = np.asarray(np.linalg.solve(moment, cross.T).T, dtype=np.float64)
+        began = psi
+        psi = np.maximum(np.diag(covariance) - np.sum(loadings * cross, axis=1), _SMALL)
+        yield Factors(loadings.T, psi, score, began)
+
+
+def _log_likelihood(covariance: Array, loadings: Array, psi: Array, G: Array) -> float:
+    """Mean log-likelihood, by the matrix inversion and determinant lemmas."""
+    d = len(psi)
+    weighted = loadings / psi[:, None]
+    log_det = float(np.log(psi).sum() - np.linalg.slogdet(G)[1])
+    trace = float(np.sum(np.diag(covariance) / psi))
+    trace -= float(np.sum((covariance @ weighted) * (weighted @ G)))
+    return float(-0.5 * (d * np.log(2 * np.pi) + log_det + trace))

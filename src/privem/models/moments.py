@@ -1,0 +1,103 @@
+"""Count, sum and second moment: all there is to one Gaussian, and the frame of all the rest."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from ..core import Block, Scratch
+from ..linalg import smat, svec
+from ..tree import Array
+
+__all__ = ["Frame", "Moments", "MomentsQuery", "Sums", "SumsQuery"]
+
+
+@dataclass(frozen=True)
+class Sums:
+    """First pass: how many rows, their weight, and the weighted sum of each column."""
+
+    rows: Array
+    count: Array
+    total: Array
+
+
+@dataclass(frozen=True)
+class Moments:
+    """Weight, sum and second moment (packed by :func:`privem.linalg.svec`) about an origin."""
+
+    count: Array
+    total: Array
+    second: Array
+
+
+@dataclass(frozen=True)
+class SumsQuery:
+    """Rows, weight and column sums."""
+
+    block_rows: int = 8184
+
+    def __call__(self, block: Block, scratch: Scratch) -> Sums:
+        """Sum a block."""
+        rows = np.asarray(float(len(block.X)))
+        # A non-finite value poisons its column's sum: that is how bad values are noticed.
+        with np.errstate(over="ignore", invalid="ignore"):
+            if block.weight is None:
+                total = np.sum(block.X, axis=0, dtype=np.float64)
+                return Sums(rows, rows, np.asarray(total))
+            x = scratch.take("x", block.X.shape)
+            np.multiply(block.X, block.weight[:, None], out=x)
+            return Sums(rows, np.asarray(block.weight.sum()), x.sum(axis=0))
+
+
+@dataclass(frozen=True)
+class MomentsQuery:
+    """Weight, sum and second moment about ``origin``."""
+
+    origin: Array
+
+    @property
+    def block_rows(self) -> int:
+        """Blocks of about a megabyte."""
+        return int(np.clip(2**17 // len(self.origin), 64, 8184)) // 8 * 8
+
+    def __call__(self, block: Block, scratch: Scratch) -> Moments:
+        """Sum a block."""
+        x = scratch.take("x", block.X.shape)
+        with np.errstate(over="ignore", invalid="ignore"):
+            np.subtract(block.X, self.origin, out=x)
+            if block.weight is None:
+                return Moments(np.asarray(float(len(x))), x.sum(axis=0), svec(x.T @ x))
+            total = block.weight @ x
+            x *= np.sqrt(block.weight)[:, None]
+            return Moments(np.asarray(block.weight.sum()), total, svec(x.T @ x))
+
+
+@dataclass(frozen=True)
+class Frame:
+    """Where the data lie: public once released. Later sums are taken about ``origin``."""
+
+    rows: float
+    """Number of rows, whatever their weight."""
+    count: float
+    """Sum of the weights."""
+    origin: Array
+    total: Array
+    second: Array
+
+    @cached_property
+    def mean(self) -> Array:
+        """Mean of each column."""
+        return np.asarray(self.origin + self.total / self.count)
+
+    @cached_property
+    def covariance(self) -> Array:
+        """Covariance matrix, divided by the count."""
+        shift = self.total / self.count
+        return np.asarray(smat(self.second, len(shift)) / self.count - np.outer(shift, shift))
+
+    @cached_property
+    def scale(self) -> float:
+        """Mean variance of a column: the size that rounding and floors are measured against."""
+        return max(float(np.trace(self.covariance)) / len(self.total), 0.0)

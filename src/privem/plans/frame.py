@@ -1,0 +1,58 @@
+"""Where the data lie: the first two passes of every exact fit."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..core import Release, Stage
+from ..models.moments import Frame, Moments, MomentsQuery, Sums, SumsQuery
+from ..noise.exact import Exact
+
+__all__ = ["FramePlan"]
+
+
+@dataclass(frozen=True)
+class FramePlan:
+    """Two exact passes: sums, then second moments about the mean.
+
+    Parameters
+    ----------
+    names : sequence of str
+        One per column, for error messages.
+    min_rows : int
+        Fewer rows than this are refused.
+    """
+
+    names: Sequence[str]
+    min_rows: int = 1
+
+    def stages(self) -> Generator[Stage, Release[Any], Frame]:
+        """Generate the stages."""
+        sums: Sums = (yield Stage(SumsQuery(), Exact(), "sums")).statistics
+        rows, count = int(sums.rows), float(sums.count)
+        if rows < self.min_rows:
+            raise ValueError(
+                f"n_samples={rows} row(s) of data, but at least {self.min_rows} are needed "
+                "for this number of components"
+            )
+        if not count > 0:
+            raise ValueError("the sample weights sum to zero: no record counts")
+        self._refuse_overflow(sums.total)
+        origin = np.asarray(sums.total / count)
+        release = yield Stage(MomentsQuery(origin), Exact(), "moments")
+        moments: Moments = release.statistics
+        frame = Frame(rows, count, origin, moments.total, moments.second)
+        self._refuse_overflow(np.diag(frame.covariance))
+        return frame
+
+    def _refuse_overflow(self, per_column: np.ndarray) -> None:
+        for name, value in zip(self.names, per_column, strict=True):
+            if not np.isfinite(value):
+                raise ValueError(
+                    f"column {name!r} holds values so large that their sum or squares overflow "
+                    "double precision; rescale it (for example divide by its largest value)"
+                )

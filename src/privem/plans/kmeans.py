@@ -1,0 +1,72 @@
+"""k-means: a start, Lloyd's iterations, the best of several runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..core import Release, Stage
+from ..models.kmeans import Clusters, KMeansModel
+from ..models.moments import Frame
+from ..noise.exact import Exact
+from ..tree import Array
+from .exact_em import ExactEM, Fit
+from .frame import FramePlan
+from .start import SplitStart
+
+__all__ = ["KMeansPlan", "lloyd"]
+
+
+def lloyd(frame: Frame, start: Clusters, max_iter: int, tol: float) -> ExactEM[Clusters]:
+    """Lloyd's algorithm, stopped as scikit-learn does: centres move less than tol x variance."""
+    limit = tol * frame.scale
+
+    def stop(change: float, old: Clusters, new: Clusters) -> bool:
+        return float(np.sum((new.centres - old.centres) ** 2)) <= limit
+
+    return ExactEM(KMeansModel(frame), start, max_iter, stop, "k-means")
+
+
+@dataclass(frozen=True)
+class KMeansPlan:
+    """Frame, then for each start Lloyd's algorithm; keeps the smallest inertia.
+
+    Parameters
+    ----------
+    names : sequence of str
+        Column names.
+    n_clusters, max_iter, tol : as the estimator's
+    starts : sequence of array or None or Generator
+        Given centres, ``None`` for the splitting start, a generator for a random one.
+    """
+
+    names: Sequence[str]
+    n_clusters: int
+    max_iter: int
+    tol: float
+    starts: Sequence[Array | np.random.Generator | None]
+    report: Callable[[str], None] | None = None
+
+    def stages(self) -> Generator[Stage, Release[Any], tuple[Frame, Fit[Clusters]]]:
+        """Generate the stages."""
+        frame = yield from FramePlan(self.names, min_rows=self.n_clusters).stages()
+        best: Fit[Clusters] | None = None
+        for start in self.starts:
+            if isinstance(start, np.ndarray):
+                clusters = Clusters(start)
+            else:
+                clusters = yield from SplitStart(frame, self.n_clusters, start).stages()
+            fit = yield from lloyd(frame, clusters, self.max_iter, self.tol).stages()
+            # The loop's objective is that of the centres before the last step: ask once more.
+            model = KMeansModel(frame)
+            release = yield Stage(model.query(fit.state), Exact(), "inertia")
+            fit = Fit(fit.state, model.objective(fit.state, release), fit.n_iter, fit.converged)
+            if self.report is not None:
+                self.report(f"inertia {-fit.objective * frame.count:.6g}")
+            if best is None or fit.objective > best.objective:
+                best = fit
+        assert best is not None
+        return frame, best
