@@ -1,0 +1,145 @@
+"""What every estimator shares: opening rows, running plans, saving."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, ClassVar, Self, TypeVar
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from ..core import Block, Plan, Release, Rows, Scratch, Stage
+from ..run import run
+from ..sources import ArrayRows, FrameRows, LocalSource, is_path, read_file
+from ..sources.checks import refuse_weights
+from ..sources.frame import is_frame
+from .store import save_model
+
+__all__ = ["Estimator"]
+
+T = TypeVar("T")
+
+
+class Estimator(BaseEstimator):  # type: ignore[misc]
+    """Abstract base: rows in, plans run, models saved. Holds no algorithm."""
+
+    # What a saved model consists of; everything else can be recomputed or belongs to the data.
+    _saved: ClassVar[tuple[str, ...]] = ()
+
+    # Called with each stage and release: the command line hangs its progress bar here.
+    _watch: Callable[[Stage, Release[Any]], None] | None = None
+
+    n_jobs: int | None
+
+    def _open(self, X: Any, y: Any = None, sample_weight: Any = None, groups: Any = None) -> Rows:
+        """Rows to fit on: checks their form, records the names and number of features."""
+        if is_path(X) or hasattr(X, "blocks"):
+            rows = self._open_stream(X, y, sample_weight, groups)
+            self.n_features_in_ = rows.n_features
+            if rows.names is not None:
+                self.feature_names_in_ = np.asarray(rows.names, dtype=object)
+            elif hasattr(self, "feature_names_in_"):
+                del self.feature_names_in_
+            return rows
+        return self._open_array(X, sample_weight, groups, reset=True)
+
+    def _open_stream(self, X: Any, y: Any, weight: Any, groups: Any) -> Rows:
+        if groups is not None:
+            raise NotImplementedError("groups= is for arrays and frames in this version")
+        if not is_path(X):
+            if weight is not None:
+                raise TypeError("give the weight when opening the rows: read_file(weight=...)")
+            rows: Rows = X
+            return rows
+        opened = read_file(Path(X), weight=weight)
+        if isinstance(y, str):
+            if not hasattr(opened, "without"):
+                raise ValueError(f"y={y!r} names a column, but {os.fspath(X)!r} has no names")
+            opened = opened.without(y)
+        return opened
+
+    def _open_array(self, X: Any, weight: Any, groups: Any, reset: bool) -> Rows:
+        if is_frame(X):
+            validate_data(self, X, reset=reset, skip_check_array=True)
+            if not len(X):
+                raise ValueError("Found array with 0 sample(s): the frame has no rows")
+            return FrameRows(X, _weights(weight, len(X), groups))
+        X = validate_data(self, X, reset=reset, dtype=[np.float64, np.float32])
+        return ArrayRows(X, _weights(weight, len(X), groups), self._names())
+
+    def _names(self) -> list[str]:
+        """A name for each column, made up where there is none."""
+        names = getattr(self, "feature_names_in_", None)
+        if names is not None:
+            return [str(name) for name in names]
+        return [str(j) for j in range(self.n_features_in_)]
+
+    def _reopen(self, X: Any) -> LocalSource:
+        """Rows to predict on: as many columns, and the same names, as in ``fit``."""
+        check_is_fitted(self)
+        if not (is_path(X) or hasattr(X, "blocks")):
+            return LocalSource(self._open_array(X, None, None, reset=False), self.n_jobs)
+        rows = read_file(Path(X), columns=self._file_columns(X)) if is_path(X) else X
+        if rows.n_features != self.n_features_in_:
+            raise ValueError(
+                f"X has {rows.n_features} features, but {type(self).__name__} is expecting "
+                f"{self.n_features_in_} features as input"
+            )
+        return LocalSource(rows, self.n_jobs)
+
+    def _file_columns(self, X: Any) -> list[str] | None:
+        """Columns are taken from a file by name, so that extra ones do no harm."""
+        if Path(X).suffix == ".npy" or not hasattr(self, "feature_names_in_"):
+            return None
+        return self._names()
+
+    def _each(
+        self, X: Any, function: Callable[[Block, Scratch], T], block_rows: int = 4088
+    ) -> Iterator[T]:
+        return self._reopen(X).each(function, block_rows)
+
+    def _run(self, plan: Plan[T], rows: Rows) -> T:
+        return run(plan, LocalSource(rows, self.n_jobs), self._watch)
+
+    def save(self, path: str | os.PathLike[str]) -> Self:
+        """Write the fitted model to a JSON file that :func:`privem.load` reads.
+
+        The file holds parameters and fitted attributes, never code and never rows. It is written
+        beside its destination first and then moved there, so a full disk or a killed process
+        leaves an earlier file as it was.
+
+        Parameters
+        ----------
+        path : path-like
+            Where to write.
+
+        Returns
+        -------
+        self
+        """
+        check_is_fitted(self)
+        save_model(self, path)
+        return self
+
+
+def _weights(weight: Any, rows: int, groups: Any) -> Any:
+    """Validated weights, or ``None``."""
+    if groups is not None and np.shape(groups) != (rows,):
+        raise ValueError(f"groups has shape {np.shape(groups)}, expected ({rows},)")
+    if weight is None:
+        return None
+    if isinstance(weight, str):
+        raise TypeError("sample_weight names a column, which only files have; pass the values")
+    try:
+        weight = np.asarray(weight, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise ValueError("sample_weight must be numbers") from None
+    if weight.ndim == 0:
+        weight = np.full(rows, float(weight))
+    if weight.shape != (rows,):
+        raise ValueError(f"sample_weight has shape {weight.shape}, expected ({rows},)")
+    refuse_weights(weight)
+    return weight

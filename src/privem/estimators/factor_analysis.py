@@ -1,0 +1,217 @@
+"""The factor analysis estimator."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from scipy.linalg import inv, pinvh
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
+
+from ..core import Block, Scratch
+from ..linalg import invert_cholesky
+from ..models.factor_analysis import eigen_updates, em_updates, initial_factors, valid_covariance
+from ..models.rotation import rotate
+from ..plans.frame import FramePlan
+from ..tree import Array
+from .base import Estimator
+from .parameters import check_array_shape, check_float, check_int, check_option, refuse_private
+
+__all__ = ["FactorAnalysis"]
+
+
+class FactorAnalysis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator):  # type: ignore[misc]
+    """Factor analysis: a few hidden factors plus independent noise in each feature.
+
+    A drop-in for :class:`sklearn.decomposition.FactorAnalysis`. It reads the data twice (mean, then
+    second moment); every iteration after that works on the d x d second moment alone.
+
+    Parameters
+    ----------
+    n_components : int, optional
+        Number of factors; as many as features by default.
+    tol : float, default=1e-2
+        Stop when the log-likelihood of all records gains less than this.
+    copy : accepted for compatibility
+        Data are never changed.
+    max_iter : int, default=1000
+        At most so many iterations.
+    noise_variance_init : array-like of shape (n_features,), optional
+        Starting noise variances; ones by default.
+    svd_method, iterated_power : accepted for compatibility
+        Every step takes the exact eigenvectors, as scikit-learn's ``"lapack"``.
+    rotation : {None, "varimax", "quartimax"}, default=None
+        Rotate the factors towards simple structure.
+    random_state : int, RandomState or None, default=0
+        For ``sample``.
+    update : {"eigen", "em"}, default="eigen"
+        ``"eigen"`` solves for the loadings in one step; ``"em"`` is the slower EM update of paper
+        004. Both climb to the same maximum.
+    epsilon : None
+        The privacy budget. Only ``None`` (exact, not private) is available in this version.
+    n_jobs : int, optional
+        Threads over blocks of rows; ``None`` uses as many as BLAS may.
+
+    Attributes
+    ----------
+    components_ : ndarray of shape (n_components, n_features)
+    noise_variance_ : ndarray of shape (n_features,)
+    mean_ : ndarray of shape (n_features,)
+    loglike_ : list of float
+        Log-likelihood of all records at each iteration.
+    n_iter_ : int
+    n_features_in_, feature_names_in_ : as in scikit-learn
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from privem import FactorAnalysis
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(500, 1)) @ [[1.0, 2.0, -1.0]] + 0.1 * rng.normal(size=(500, 3))
+    >>> model = FactorAnalysis(n_components=1, epsilon=None).fit(X)
+    >>> model.transform(X).shape
+    (500, 1)
+    >>> bool(np.all(model.noise_variance_ < 0.05))
+    True
+    """
+
+    _saved: ClassVar[tuple[str, ...]] = (
+        "components_",
+        "noise_variance_",
+        "mean_",
+        "loglike_",
+        "n_iter_",
+    )
+
+    def __init__(
+        self,
+        n_components: int | None = None,
+        *,
+        tol: float = 1e-2,
+        copy: bool = True,
+        max_iter: int = 1000,
+        noise_variance_init: Any = None,
+        svd_method: str = "lapack",
+        iterated_power: int = 3,
+        rotation: str | None = None,
+        random_state: Any = 0,
+        update: str = "eigen",
+        epsilon: float | None = None,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.n_components = n_components
+        self.tol = tol
+        self.copy = copy
+        self.max_iter = max_iter
+        self.noise_variance_init = noise_variance_init
+        self.svd_method = svd_method
+        self.iterated_power = iterated_power
+        self.rotation = rotation
+        self.random_state = random_state
+        self.update = update
+        self.epsilon = epsilon
+        self.n_jobs = n_jobs
+
+    def fit(self, X: Any, y: Any = None, *, sample_weight: Any = None, groups: Any = None) -> Self:
+        """Fit the factors; parameters as :meth:`privem.GaussianMixture.fit`."""
+        self._check_parameters()
+        rows = self._open(X, y, sample_weight, groups)
+        d = rows.n_features
+        q = d if self.n_components is None else min(self.n_components, d)
+        noise = self.noise_variance_init
+        if noise is not None:
+            noise = check_array_shape("noise_variance_init", noise, (d,))
+            if (noise <= 0).any():
+                raise ValueError("noise_variance_init must be positive")
+        frame = self._run(FramePlan(self._names()), rows)
+        covariance = valid_covariance(frame.covariance)
+        start = initial_factors(covariance, q, noise)
+        updates = (eigen_updates if self.update == "eigen" else em_updates)(covariance, start)
+        self.mean_, self.loglike_, before, converged = frame.mean, [], -np.inf, False
+        for factors, _ in zip(updates, range(self.max_iter), strict=False):
+            self.components_, self.noise_variance_ = factors.components, factors.noise_variance
+            value = factors.log_likelihood * frame.count
+            self.loglike_.append(float(value))
+            if value - before < self.tol:
+                converged = True
+                # The loadings belong to the noise variances this step began with.
+                if self.update == "eigen":
+                    self.noise_variance_ = factors.began_with
+                break
+            before = value
+        self.n_iter_ = len(self.loglike_)
+        if self.rotation is not None:
+            self.components_ = rotate(self.components_, self.rotation)
+        if not converged:
+            warnings.warn(
+                "FactorAnalysis did not converge: increase max_iter or tol",
+                ConvergenceWarning,
+                stacklevel=2,
+            )
+        return self
+
+    def transform(self, X: Any) -> Array:
+        """Expected factors of each record, ``(n_samples, n_components)``."""
+        check_is_fitted(self)
+        weighted = self.components_ / self.noise_variance_
+        gain = inv(np.eye(len(weighted)) + weighted @ self.components_.T)
+
+        def expected(block: Block, scratch: Scratch) -> Array:
+            return np.asarray((block.X - self.mean_) @ weighted.T @ gain)
+
+        return np.concatenate(list(self._each(X, expected)))
+
+    def get_covariance(self) -> Array:
+        """Covariance of the features under the model."""
+        check_is_fitted(self)
+        low_rank = self.components_.T @ self.components_
+        return np.asarray(low_rank + np.diag(self.noise_variance_))
+
+    def get_precision(self) -> Array:
+        """Inverse of :meth:`get_covariance`."""
+        return np.asarray(pinvh(self.get_covariance()))
+
+    def score_samples(self, X: Any) -> Array:
+        """Log-density of each record under the model."""
+        check_is_fitted(self)
+        whitener = invert_cholesky(self.get_covariance())
+        constant = np.log(np.diag(whitener)).sum() - 0.5 * len(whitener) * np.log(2 * np.pi)
+
+        def density(block: Block, scratch: Scratch) -> Array:
+            white = (block.X - self.mean_) @ whitener.T
+            return np.asarray(constant - 0.5 * np.einsum("ij,ij->i", white, white))
+
+        return np.concatenate(list(self._each(X, density)))
+
+    def score(self, X: Any, y: Any = None) -> float:
+        """Mean log-density of the records."""
+        return float(np.mean(self.score_samples(X)))
+
+    def sample(self, n_samples: int = 1) -> Array:
+        """Draw records from the fitted model, ``(n_samples, n_features)``."""
+        check_is_fitted(self)
+        check_int("n_samples", n_samples, 1)
+        rng = check_random_state(self.random_state)
+        factors = rng.standard_normal((n_samples, len(self.components_)))
+        noise = rng.standard_normal((n_samples, len(self.mean_)))
+        return np.asarray(
+            self.mean_ + factors @ self.components_ + noise * np.sqrt(self.noise_variance_)
+        )
+
+    @property
+    def _n_features_out(self) -> int:
+        return len(self.components_)
+
+    def _check_parameters(self) -> None:
+        refuse_private(self.epsilon)
+        if self.n_components is not None:
+            check_int("n_components", self.n_components, 0)
+        check_float("tol", self.tol, 0.0)
+        check_int("max_iter", self.max_iter, 1)
+        check_option("svd_method", self.svd_method, ("lapack", "randomized"))
+        check_option("rotation", self.rotation, (None, "varimax", "quartimax"))
+        check_option("update", self.update, ("eigen", "em"))

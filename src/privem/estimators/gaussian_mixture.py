@@ -1,0 +1,384 @@
+"""The Gaussian mixture estimator."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import DensityMixin
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
+
+from ..core import Block, Rows, Scratch
+from ..kernels.softmax import log_normaliser
+from ..models.gaussian_mixture import COVARIANCE_TYPES, Mixture, MixtureQuery
+from ..models.prior import Prior
+from ..plans.mixture import MixturePlan, Start
+from ..tree import Array
+from .base import Estimator
+from .inits import given_covariances, given_weights, row_centres
+from .parameters import (
+    check_array_shape,
+    check_float,
+    check_int,
+    check_option,
+    refuse_private,
+)
+from .verbose import Verbose
+
+__all__ = ["GaussianMixture"]
+
+_INITS = ("kmeans", "k-means++", "random", "random_from_data")
+
+
+class GaussianMixture(DensityMixin, Estimator):  # type: ignore[misc]
+    """Gaussian mixture model, fitted by Expectation Maximization.
+
+    A drop-in for :class:`sklearn.mixture.GaussianMixture`: the same parameters, attributes and
+    methods, many times faster, in memory that does not grow with the data. Also fits files
+    (``.npy``, ``.csv``, ``.parquet``) without loading them, takes sample weights, and offers
+    maximum a posteriori estimates.
+
+    Parameters
+    ----------
+    n_components : int, default=1
+        Number of components.
+    covariance_type : {"full", "tied", "diag", "spherical"}, default="full"
+        Shape of the covariances, as in scikit-learn.
+    tol : float, default=1e-3
+        Stop when the mean log-likelihood gains less than this in one iteration.
+    reg_covar : float, default=1e-6
+        Added to every variance.
+    max_iter : int, default=100
+        At most so many iterations.
+    n_init : int, default=1
+        Number of starts; the best result is kept. The first is deterministic.
+    init_params : {"kmeans", "k-means++", "random", "random_from_data"}, default="kmeans"
+        How to start. ``"kmeans"`` splits the data by sums alone, so that weighting a record by two
+        and repeating it mean the same; the others look at single rows, as scikit-learn's do.
+    weights_init, means_init, precisions_init : array-like, optional
+        Given starting values, as in scikit-learn.
+    random_state : int, RandomState or None
+        For starts after the first, for starts that draw rows, and for ``sample``.
+    warm_start : bool, default=False
+        Continue from the last fit.
+    verbose, verbose_interval : int
+        Print progress, every so many iterations.
+    prior : {None, "map"}, default=None
+        ``"map"`` gives the posterior mode under a Dirichlet prior on the weights and a
+        Normal-inverse-Wishart prior on each component, set by the next five.
+    weight_concentration_prior : float, default=2
+        Dirichlet parameter alpha of each component.
+    mean_prior : array-like of shape (n_features,), optional
+        Prior mean; zero by default.
+    mean_precision_prior : float, default=1
+        kappa_0: how many records the prior mean is worth.
+    degrees_of_freedom_prior : float, optional
+        nu_0; ``n_features + 2`` by default.
+    covariance_prior : float or array-like of shape (n_features, n_features), default=0.1
+        S_0; a number means that times the identity.
+    epsilon : None
+        The privacy budget. Only ``None`` (exact, not private) is available in this version.
+    n_jobs : int, optional
+        Threads over blocks of rows; ``None`` uses as many as BLAS may.
+
+    Attributes
+    ----------
+    weights_, means_, covariances_, precisions_, precisions_cholesky_ : ndarray
+        The fitted parameters, shaped as scikit-learn's.
+    converged_ : bool
+    n_iter_ : int
+    lower_bound_ : float
+        Mean log-likelihood (with a prior: plus the mean log prior density) at the last E-step.
+    lower_bounds_ : list of float
+        The same for every iteration.
+    n_features_in_, feature_names_in_ : as in scikit-learn
+
+    Notes
+    -----
+    A component that no record belongs to keeps its mean and covariance and its weight goes to
+    (almost) zero. A covariance that is not positive definite has its eigenvalues raised to
+    ``reg_covar``, or to 1e-12 of the data's variance where that is larger.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from privem import GaussianMixture
+    >>> rng = np.random.default_rng(0)
+    >>> X = np.concatenate([rng.normal(0, 1, (500, 2)), rng.normal(6, 1, (300, 2))])
+    >>> model = GaussianMixture(n_components=2, epsilon=None, random_state=0).fit(X)
+    >>> np.round(np.sort(model.weights_), 3).tolist()
+    [0.375, 0.625]
+    >>> model.predict([[0, 0], [6, 6]]).shape
+    (2,)
+    """
+
+    _saved: ClassVar[tuple[str, ...]] = (
+        "weights_",
+        "means_",
+        "covariances_",
+        "precisions_",
+        "precisions_cholesky_",
+        "converged_",
+        "n_iter_",
+        "lower_bound_",
+        "lower_bounds_",
+    )
+
+    def __init__(
+        self,
+        n_components: int = 1,
+        *,
+        covariance_type: str = "full",
+        tol: float = 1e-3,
+        reg_covar: float = 1e-6,
+        max_iter: int = 100,
+        n_init: int = 1,
+        init_params: str = "kmeans",
+        weights_init: Any = None,
+        means_init: Any = None,
+        precisions_init: Any = None,
+        random_state: Any = None,
+        warm_start: bool = False,
+        verbose: int = 0,
+        verbose_interval: int = 10,
+        prior: str | None = None,
+        weight_concentration_prior: float = 2.0,
+        mean_prior: Any = None,
+        mean_precision_prior: float = 1.0,
+        degrees_of_freedom_prior: float | None = None,
+        covariance_prior: Any = 0.1,
+        epsilon: float | None = None,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.n_components = n_components
+        self.covariance_type = covariance_type
+        self.tol = tol
+        self.reg_covar = reg_covar
+        self.max_iter = max_iter
+        self.n_init = n_init
+        self.init_params = init_params
+        self.weights_init = weights_init
+        self.means_init = means_init
+        self.precisions_init = precisions_init
+        self.random_state = random_state
+        self.warm_start = warm_start
+        self.verbose = verbose
+        self.verbose_interval = verbose_interval
+        self.prior = prior
+        self.weight_concentration_prior = weight_concentration_prior
+        self.mean_prior = mean_prior
+        self.mean_precision_prior = mean_precision_prior
+        self.degrees_of_freedom_prior = degrees_of_freedom_prior
+        self.covariance_prior = covariance_prior
+        self.epsilon = epsilon
+        self.n_jobs = n_jobs
+
+    def fit(self, X: Any, y: Any = None, *, sample_weight: Any = None, groups: Any = None) -> Self:
+        """Fit the mixture.
+
+        Parameters
+        ----------
+        X : array, data frame, path or rows
+            The records: ``(n_samples, n_features)``, or a ``.npy``, ``.csv`` or ``.parquet`` file
+            (or folder of files), or what :func:`privem.sources.read_file` returns.
+        y : ignored
+            With a path, the name of a column to leave out.
+        sample_weight : array-like of shape (n_samples,), optional
+            How much each record counts; with a path, the name of a column.
+        groups : array-like of shape (n_samples,), optional
+            Who each record belongs to; matters to private fits only.
+
+        Returns
+        -------
+        self
+        """
+        self._check_parameters()
+        warm = self._warm()
+        rows = self._open(X, y, sample_weight, groups)
+        d = rows.n_features
+        plan = MixturePlan(
+            self._names(),
+            self.n_components,
+            self.covariance_type,
+            float(self.reg_covar),
+            self._prior(d),
+            self.max_iter,
+            self.tol,
+            self._starts(rows),
+            warm,
+        )
+        with Verbose(self, self.verbose, self.verbose_interval):
+            _, fit = self._run(plan, rows)
+        self._set_mixture(fit.state)
+        self.converged_, self.n_iter_ = fit.converged, fit.n_iter
+        self.lower_bound_, self.lower_bounds_ = fit.objective, fit.history
+        if not self.converged_ and self.max_iter > 0:
+            warnings.warn(
+                "EM did not converge: increase max_iter or tol, or try another start",
+                ConvergenceWarning,
+                stacklevel=2,
+            )
+        return self
+
+    def fit_predict(
+        self, X: Any, y: Any = None, *, sample_weight: Any = None, groups: Any = None
+    ) -> NDArray[np.int64]:
+        """Fit, then :meth:`predict` the same rows."""
+        return self.fit(X, y, sample_weight=sample_weight, groups=groups).predict(X)
+
+    def predict(self, X: Any) -> NDArray[np.int64]:
+        """The most probable component of each record."""
+        query = self._query()
+        labels = self._each(X, lambda b, s: query.log_joint(b.X, s).argmax(axis=0))
+        return np.concatenate(list(labels))
+
+    def predict_proba(self, X: Any) -> Array:
+        """Probability of each component given each record, ``(n_samples, n_components)``."""
+        query = self._query()
+
+        def responsibilities(block: Block, scratch: Scratch) -> Array:
+            joint = query.log_joint(block.X, scratch)
+            log_normaliser(joint, scratch)
+            return joint.T.copy()
+
+        return np.concatenate(list(self._each(X, responsibilities)))
+
+    def _log_densities(self, X: Any) -> Iterator[Array]:
+        query = self._query()
+        return self._each(X, lambda b, s: log_normaliser(query.log_joint(b.X, s), s).copy())
+
+    def score_samples(self, X: Any) -> Array:
+        """Log-density of each record under the mixture."""
+        return np.concatenate(list(self._log_densities(X)))
+
+    def score(self, X: Any, y: Any = None) -> float:
+        """Mean log-density of the records, in memory that does not grow with them."""
+        total, rows = 0.0, 0
+        for densities in self._log_densities(X):
+            total, rows = total + float(densities.sum()), rows + len(densities)
+        return total / rows
+
+    def aic(self, X: Any) -> float:
+        """Akaike's information criterion on ``X``; lower is better."""
+        densities = self.score_samples(X)
+        return float(-2 * densities.sum() + 2 * self._n_parameters())
+
+    def bic(self, X: Any) -> float:
+        """Bayesian information criterion on ``X``; lower is better."""
+        densities = self.score_samples(X)
+        return float(-2 * densities.sum() + self._n_parameters() * np.log(len(densities)))
+
+    def sample(self, n_samples: int = 1) -> tuple[Array, NDArray[np.int64]]:
+        """Draw records from the fitted mixture.
+
+        Returns
+        -------
+        X : ndarray of shape (n_samples, n_features)
+            The records, component by component.
+        y : ndarray of shape (n_samples,)
+            The component each was drawn from.
+        """
+        check_is_fitted(self)
+        check_int("n_samples", n_samples, 1)
+        rng = check_random_state(self.random_state)
+        mixture = self._mixture()
+        counts = rng.multinomial(n_samples, mixture.weights / mixture.weights.sum())
+        parts = []
+        for k, count in enumerate(counts):
+            # W (x - mean) is standard normal, so x = mean + W^-1 z.
+            z = rng.standard_normal((count, self.n_features_in_))
+            w = mixture.whiteners[k]
+            parts.append(mixture.means[k] + (np.linalg.solve(w, z.T).T if w.ndim == 2 else z / w))
+        return np.vstack(parts), np.repeat(np.arange(len(counts)), counts)
+
+    def _check_parameters(self) -> None:
+        refuse_private(self.epsilon)
+        check_int("n_components", self.n_components, 1)
+        check_option("covariance_type", self.covariance_type, COVARIANCE_TYPES)
+        check_float("tol", self.tol, 0.0)
+        check_float("reg_covar", self.reg_covar, 0.0)
+        check_int("max_iter", self.max_iter, 0)
+        check_int("n_init", self.n_init, 1)
+        check_option("init_params", self.init_params, _INITS)
+        check_option("prior", self.prior, (None, "map"))
+        check_int("verbose_interval", self.verbose_interval, 1)
+
+    def _prior(self, d: int) -> Prior | None:
+        if self.prior is None:
+            return None
+        alpha = check_float("weight_concentration_prior", self.weight_concentration_prior, 0, True)
+        kappa = check_float("mean_precision_prior", self.mean_precision_prior, 0, True)
+        nu = self.degrees_of_freedom_prior
+        nu = d + 2.0 if nu is None else check_float("degrees_of_freedom_prior", nu, d - 1, True)
+        mean = np.zeros(d)
+        if self.mean_prior is not None:
+            mean = check_array_shape("mean_prior", self.mean_prior, (d,))
+        if np.ndim(self.covariance_prior) == 0:
+            size = check_float("covariance_prior", self.covariance_prior, 0, True)
+            return Prior(alpha, mean, kappa, nu, size * np.eye(d))
+        scatter = check_array_shape("covariance_prior", self.covariance_prior, (d, d))
+        if not np.allclose(scatter, scatter.T) or np.linalg.eigvalsh(scatter)[0] <= 0:
+            raise ValueError("covariance_prior must be symmetric and positive definite")
+        return Prior(alpha, mean, kappa, nu, scatter)
+
+    def _starts(self, rows: Rows) -> list[Start]:
+        k, d = self.n_components, rows.n_features
+        weights, means, covariances = None, None, None
+        if self.weights_init is not None:
+            weights = given_weights(self.weights_init, k)
+        if self.means_init is not None:
+            means = check_array_shape("means_init", self.means_init, (k, d))
+        if self.precisions_init is not None:
+            covariances = given_covariances(self.precisions_init, self.covariance_type, k, d)
+        random = check_random_state(self.random_state)
+        starts = []
+        for run in range(self.n_init):
+            rng = np.random.default_rng(random.randint(2**31, size=4))
+            how: Any = self.init_params
+            if how in ("k-means++", "random_from_data"):
+                how = row_centres(rows, k, how, rng)
+            # The first splitting start is the deterministic one.
+            draw = None if self.init_params == "kmeans" and run == 0 else rng
+            starts.append(Start(how, draw, weights, means, covariances))
+        return starts
+
+    def _warm(self) -> tuple[Mixture, float] | None:
+        if not (self.warm_start and hasattr(self, "converged_")):
+            return None
+        if len(self.means_) != self.n_components:
+            raise ValueError(
+                f"warm_start: the last fit had {len(self.means_)} components, "
+                f"n_components is {self.n_components}; fit a fresh estimator"
+            )
+        return self._mixture(), self.lower_bound_
+
+    def _set_mixture(self, mixture: Mixture) -> None:
+        self.weights_, self.means_ = mixture.weights, mixture.means
+        self.covariances_ = mixture.covariances
+        w, p = mixture.whiteners, mixture.precisions
+        match self.covariance_type:
+            case "full":
+                self.precisions_cholesky_, self.precisions_ = np.swapaxes(w, 1, 2).copy(), p
+            case "tied":
+                self.precisions_cholesky_, self.precisions_ = w[0].T.copy(), p[0]
+            case "diag":
+                self.precisions_cholesky_, self.precisions_ = w.copy(), p
+            case _:
+                self.precisions_cholesky_, self.precisions_ = w[:, 0].copy(), p[:, 0].copy()
+
+    def _mixture(self) -> Mixture:
+        return Mixture(self.covariance_type, self.weights_, self.means_, self.covariances_)
+
+    def _query(self) -> MixtureQuery:
+        check_is_fitted(self)
+        return MixtureQuery.for_evaluation(self._mixture())
+
+    def _n_parameters(self) -> int:
+        k, d = self.means_.shape
+        per = {"full": k * d * (d + 1) / 2, "tied": d * (d + 1) / 2, "diag": k * d, "spherical": k}
+        return int(per[self.covariance_type] + d * k + k - 1)

@@ -1,0 +1,74 @@
+"""Given starting values, and starts that look at single rows (exact fits only)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.cluster import kmeans_plusplus
+
+from ..core import Rows
+from ..tree import Array
+from .parameters import check_array_shape
+
+__all__ = ["given_covariances", "given_weights", "row_centres", "sample_rows"]
+
+# k-means++ runs on at most this many rows per cluster, drawn uniformly.
+_ROWS_PER_CLUSTER = 1000
+
+
+def given_weights(weights: Any, k: int) -> Array:
+    """Checked ``weights_init``."""
+    array = check_array_shape("weights_init", weights, (k,))
+    if (array < 0).any() or (array > 1).any() or abs(array.sum() - 1) > 1e-6:
+        raise ValueError("weights_init must lie in [0, 1] and sum to one")
+    return np.maximum(array, np.finfo(float).tiny)
+
+
+def given_covariances(precisions: Any, covariance_type: str, k: int, d: int) -> Array:
+    """Covariances from checked ``precisions_init``."""
+    shape = {"full": (k, d, d), "tied": (d, d), "diag": (k, d), "spherical": (k,)}[covariance_type]
+    array = check_array_shape("precisions_init", precisions, shape)
+    if covariance_type in ("diag", "spherical"):
+        if (array <= 0).any():
+            raise ValueError(f"'{covariance_type} precision' should be positive")
+        return 1.0 / array
+    matrices = array if covariance_type == "full" else array[None]
+    for matrix in matrices:
+        if not np.allclose(matrix, matrix.T) or np.linalg.eigvalsh(matrix)[0] <= 0:
+            raise ValueError(
+                f"'{covariance_type} precision' should be symmetric, positive-definite"
+            )
+    inverse = np.linalg.inv(matrices)
+    inverse = (inverse + np.swapaxes(inverse, 1, 2)) / 2
+    return inverse if covariance_type == "full" else np.asarray(inverse[0])
+
+
+def sample_rows(rows: Rows, size: int, rng: np.random.Generator) -> tuple[Array, Array]:
+    """Up to ``size`` rows, uniformly, and their weights, in one pass: keeps the smallest keys."""
+    kept_keys = np.empty(0)
+    kept = np.empty((0, rows.n_features))
+    kept_weight = np.empty(0)
+    for block in rows.blocks(8184):
+        keys = rng.random(len(block.X))
+        weight = np.ones(len(block.X)) if block.weight is None else block.weight
+        usable = weight > 0
+        kept_keys = np.concatenate([kept_keys, keys[usable]])
+        kept = np.concatenate([kept, np.asarray(block.X, dtype=np.float64)[usable]])
+        kept_weight = np.concatenate([kept_weight, weight[usable]])
+        if len(kept_keys) > size:
+            order = np.argsort(kept_keys)[:size]
+            kept_keys, kept, kept_weight = kept_keys[order], kept[order], kept_weight[order]
+    return kept, kept_weight
+
+
+def row_centres(rows: Rows, k: int, how: str, rng: np.random.Generator) -> Array:
+    """K rows as centres: drawn by k-means++ from a sample of rows, or uniformly."""
+    size = k if how in ("random", "random_from_data") else _ROWS_PER_CLUSTER * k
+    sample, weight = sample_rows(rows, size, rng)
+    if len(sample) < k:
+        raise ValueError(f"n_samples={len(sample)} should be >= n_components={k}")
+    if size == k:
+        return sample
+    seed = int(rng.integers(2**31))
+    return np.asarray(kmeans_plusplus(sample, k, sample_weight=weight, random_state=seed)[0])

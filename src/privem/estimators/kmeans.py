@@ -1,0 +1,204 @@
+"""The k-means estimator."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.spatial.distance import cdist
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
+
+from ..core import Block, Rows, Scratch
+from ..kernels.nearest import nearest
+from ..plans.kmeans import KMeansPlan
+from ..sources import LocalSource
+from ..tree import Array
+from .base import Estimator
+from .inits import row_centres
+from .parameters import check_array_shape, check_float, check_int, check_option, refuse_private
+from .verbose import Verbose
+
+__all__ = ["KMeans"]
+
+
+class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Estimator):  # type: ignore[misc]
+    """k-means clustering by Lloyd's algorithm.
+
+    A drop-in for :class:`sklearn.cluster.KMeans` that also fits files without loading them, in
+    memory that does not grow with the data.
+
+    Parameters
+    ----------
+    n_clusters : int, default=8
+        Number of clusters.
+    init : {"split", "k-means++", "random"}, array-like or callable, default="split"
+        Where to start. ``"split"`` splits the data by sums alone, so that weighting a record by
+        two and repeating it mean the same. ``"k-means++"`` (on a sample of rows) and
+        ``"random"`` (rows) look at single rows. An array gives the centres; a callable is called
+        with ``(X, n_clusters, random_state)``.
+    n_init : int or "auto", default="auto"
+        Number of starts; the smallest inertia is kept. ``"auto"`` is 10 for ``"random"``, else 1.
+    max_iter : int, default=300
+        At most so many iterations.
+    tol : float, default=1e-4
+        Stop when the centres move less than this times the mean variance.
+    verbose : int, default=0
+        Print progress.
+    random_state : int, RandomState or None
+        For starts other than the first split.
+    copy_x, algorithm : accepted for compatibility
+        Data are never changed; ``"lloyd"`` and ``"elkan"`` give the same answer.
+    epsilon : None
+        The privacy budget. Only ``None`` (exact, not private) is available in this version.
+    n_jobs : int, optional
+        Threads over blocks of rows; ``None`` uses as many as BLAS may.
+
+    Attributes
+    ----------
+    cluster_centers_ : ndarray of shape (n_clusters, n_features)
+    labels_ : ndarray of shape (n_samples,)
+        Cluster of each training record.
+    inertia_ : float
+        Weighted sum of squared distances to the nearest centre.
+    n_iter_ : int
+    n_features_in_, feature_names_in_ : as in scikit-learn
+
+    Notes
+    -----
+    A cluster that loses all its records keeps its centre (scikit-learn moves it to a far record,
+    which would make the result depend on a single row).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from privem import KMeans
+    >>> X = np.array([[1.0, 2], [1, 4], [1, 0], [10, 2], [10, 4], [10, 0]])
+    >>> model = KMeans(n_clusters=2, epsilon=None).fit(X)
+    >>> model.cluster_centers_[:, 1].tolist()
+    [2.0, 2.0]
+    >>> len(set(model.predict([[0, 0], [12, 3]])))
+    2
+    """
+
+    _saved: ClassVar[tuple[str, ...]] = ("cluster_centers_", "inertia_", "n_iter_")
+
+    def __init__(
+        self,
+        n_clusters: int = 8,
+        *,
+        init: Any = "split",
+        n_init: int | str = "auto",
+        max_iter: int = 300,
+        tol: float = 1e-4,
+        verbose: int = 0,
+        random_state: Any = None,
+        copy_x: bool = True,
+        algorithm: str = "lloyd",
+        epsilon: float | None = None,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.n_clusters = n_clusters
+        self.init = init
+        self.n_init = n_init
+        self.max_iter = max_iter
+        self.tol = tol
+        self.verbose = verbose
+        self.random_state = random_state
+        self.copy_x = copy_x
+        self.algorithm = algorithm
+        self.epsilon = epsilon
+        self.n_jobs = n_jobs
+
+    def fit(self, X: Any, y: Any = None, *, sample_weight: Any = None, groups: Any = None) -> Self:
+        """Fit the centres; parameters as :meth:`privem.GaussianMixture.fit`."""
+        self._check_parameters()
+        rows = self._open(X, y, sample_weight, groups)
+        starts = self._starts(X, rows)
+        plan = KMeansPlan(self._names(), self.n_clusters, self.max_iter, self.tol, starts)
+        with Verbose(self, self.verbose, 1):
+            _, fit = self._run(plan, rows)
+        self.cluster_centers_ = fit.state.centres
+        self.n_iter_ = fit.n_iter
+        source = LocalSource(rows, self.n_jobs)
+        parts = list(source.each(self._assign, block_rows=4088))
+        self.labels_ = np.concatenate([labels for labels, _ in parts])
+        self.inertia_ = float(sum(inertia for _, inertia in parts))
+        if not fit.converged:
+            warnings.warn(
+                "k-means did not converge: increase max_iter or tol",
+                ConvergenceWarning,
+                stacklevel=2,
+            )
+        return self
+
+    def _assign(self, block: Block, scratch: Scratch) -> tuple[NDArray[np.int32], float]:
+        """Labels and inertia of a block; distances from differences, so that no digits are lost."""
+        origin = self.cluster_centers_.mean(axis=0)
+        _, label, _ = nearest(block.X, origin, self.cluster_centers_ - origin, scratch)
+        away = block.X - self.cluster_centers_[label]
+        squares = np.einsum("ij,ij->i", away, away)
+        inertia = squares.sum() if block.weight is None else squares @ block.weight
+        return label.astype(np.int32), float(inertia)
+
+    def fit_predict(
+        self, X: Any, y: Any = None, *, sample_weight: Any = None, groups: Any = None
+    ) -> NDArray[np.int32]:
+        """Fit and return ``labels_``."""
+        return self.fit(X, y, sample_weight=sample_weight, groups=groups).labels_
+
+    def predict(self, X: Any) -> NDArray[np.int32]:
+        """Index of the nearest centre of each record."""
+        check_is_fitted(self)
+        return np.concatenate([labels for labels, _ in self._each(X, self._assign)])
+
+    def transform(self, X: Any) -> Array:
+        """Distance of each record to each centre."""
+        check_is_fitted(self)
+
+        def distances(block: Block, scratch: Scratch) -> Array:
+            # From differences: expanding the square would lose half the digits near a centre.
+            return np.asarray(cdist(block.X, self.cluster_centers_))
+
+        return np.concatenate(list(self._each(X, distances)))
+
+    def score(self, X: Any, y: Any = None) -> float:
+        """Minus the sum of squared distances to the nearest centre."""
+        check_is_fitted(self)
+        return -float(sum(inertia for _, inertia in self._each(X, self._assign)))
+
+    @property
+    def _n_features_out(self) -> int:
+        return len(self.cluster_centers_)
+
+    def _check_parameters(self) -> None:
+        refuse_private(self.epsilon)
+        check_int("n_clusters", self.n_clusters, 1)
+        check_int("max_iter", self.max_iter, 1)
+        check_float("tol", self.tol, 0.0)
+        check_option("algorithm", self.algorithm, ("lloyd", "elkan"))
+        if self.n_init != "auto":
+            check_int("n_init", self.n_init, 1)
+        if isinstance(self.init, str):
+            check_option("init", self.init, ("split", "k-means++", "random"))
+
+    def _starts(self, X: Any, rows: Rows) -> list[Any]:
+        shape = (self.n_clusters, rows.n_features)
+        random = check_random_state(self.random_state)
+        if callable(self.init):
+            return [check_array_shape("init", self.init(X, self.n_clusters, random), shape)]
+        if not isinstance(self.init, str):
+            return [check_array_shape("init", self.init, shape)]
+        runs = self.n_init if self.n_init != "auto" else (10 if self.init == "random" else 1)
+        starts: list[Any] = []
+        for run in range(int(runs)):
+            rng = np.random.default_rng(random.randint(2**31, size=4))
+            if self.init == "split":
+                starts.append(rng if run else None)
+            else:
+                starts.append(row_centres(rows, self.n_clusters, self.init, rng))
+        return starts

@@ -1,0 +1,64 @@
+"""Checks of constructor parameters, made in ``fit`` before any row is read."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+
+from ..tree import Array
+
+__all__ = ["check_array_shape", "check_float", "check_int", "check_option", "refuse_private"]
+
+
+def check_int(name: str, value: Any, low: int) -> int:
+    """An integer of at least ``low``."""
+    if isinstance(value, bool) or not isinstance(value, Integral):
+        raise TypeError(f"{name} must be an integer, got {value!r}")
+    if value < low:
+        raise ValueError(f"{name} must be at least {low}, got {value}")
+    return int(value)
+
+
+def check_float(name: str, value: Any, low: float, strict: bool = False) -> float:
+    """A finite number of at least (or, if strict, above) ``low``."""
+    if isinstance(value, bool) or not isinstance(value, Real):
+        raise TypeError(f"{name} must be a number, got {value!r}")
+    number = float(value)
+    if not math.isfinite(number) or number < low or (strict and number == low):
+        raise ValueError(f"{name} must be {'above' if strict else 'at least'} {low}, got {value}")
+    return number
+
+
+def check_option(name: str, value: Any, options: Sequence[Any]) -> None:
+    """One of a few words."""
+    if not any(value is option or value == option for option in options):
+        words = ", ".join(repr(option) for option in options)
+        raise ValueError(f"{name} must be one of {words}; got {value!r}")
+
+
+def check_array_shape(name: str, value: Any, shape: tuple[int, ...]) -> Array:
+    """A finite array of exactly this shape."""
+    try:
+        array = np.asarray(value, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise ValueError(
+            f"{name} must be an array of numbers, got {type(value).__name__}"
+        ) from None
+    if array.shape != shape:
+        raise ValueError(f"{name} should have the shape of {shape}, but got {array.shape}")
+    if not np.isfinite(array).all():
+        raise ValueError(f"{name} must be finite")
+    return array
+
+
+def refuse_private(epsilon: Any) -> None:
+    """Until the privacy core lands, only exact fits exist."""
+    if epsilon is not None:
+        raise NotImplementedError(
+            f"epsilon={epsilon!r}: private fits are not part of this version yet; "
+            "epsilon=None fits exactly, without any privacy"
+        )

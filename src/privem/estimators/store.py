@@ -1,0 +1,161 @@
+"""Models as JSON files: versioned, checked, never pickled."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import os
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+__all__ = ["ModelFileError", "load", "save_model"]
+
+_FORMAT = "privem-model"
+_VERSION = 1
+
+
+class ModelFileError(ValueError):
+    """A file that is not a model this version can read."""
+
+
+def save_model(estimator: Any, path: str | os.PathLike[str]) -> None:
+    """Write an estimator's parameters and saved attributes."""
+    names = ["n_features_in_", "feature_names_in_", *estimator._saved]
+    content = {
+        "format": _FORMAT,
+        "version": _VERSION,
+        "kind": type(estimator).__name__,
+        "parameters": {
+            name: _encode(name, value) for name, value in estimator.get_params(deep=False).items()
+        },
+        "attributes": {
+            name: _encode(name, getattr(estimator, name))
+            for name in names
+            if hasattr(estimator, name)
+        },
+    }
+    content["checksum"] = _checksum(content)
+    _write_atomically(Path(path), json.dumps(content, indent=1, allow_nan=False) + "\n")
+
+
+def _write_atomically(path: Path, text: str) -> None:
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", text=True)
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        # mkstemp makes a file only its owner can read: give it the usual permissions.
+        mask = os.umask(0)
+        os.umask(mask)
+        os.chmod(temporary, 0o666 & ~mask)
+        os.replace(temporary, path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+
+
+def _checksum(content: dict[str, Any]) -> str:
+    body = {key: value for key, value in content.items() if key != "checksum"}
+    text = json.dumps(body, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _encode(name: str, value: Any) -> Any:
+    match value:
+        case None | bool() | str():
+            return value
+        case np.bool_():
+            return bool(value)
+        case int() | np.integer():
+            return int(value)
+        case float() | np.floating():
+            return float(value) if math.isfinite(value) else {"float": str(float(value))}
+        case np.ndarray():
+            kind = "object" if value.dtype.kind == "O" else value.dtype.name
+            return {"array": value.tolist(), "shape": list(value.shape), "dtype": kind}
+        case list() | tuple():
+            return [_encode(name, item) for item in value]
+        case np.random.RandomState() | np.random.Generator():
+            return None  # A generator's position is not part of the model.
+    raise TypeError(f"{name}={value!r} cannot be written to a model file")
+
+
+def _decode(value: Any) -> Any:
+    match value:
+        case {"array": data, "shape": shape, "dtype": dtype}:
+            return np.array(data, dtype=dtype).reshape(shape)
+        case {"float": text}:
+            return float(text)
+        case list():
+            return [_decode(item) for item in value]
+        case dict():
+            raise ModelFileError(f"unexpected entry with keys {sorted(value)}")
+    return value
+
+
+def load(path: str | os.PathLike[str]) -> Any:
+    """Read a model written by ``save``.
+
+    Parameters
+    ----------
+    path : path-like
+        The JSON file.
+
+    Returns
+    -------
+    estimator
+        A fitted estimator of the kind that was saved.
+
+    Raises
+    ------
+    ModelFileError
+        If the file is not a privem model, is damaged, or was written by a newer version.
+    FileNotFoundError
+        If there is no such file.
+
+    Examples
+    --------
+    >>> import numpy as np, os, tempfile, privem
+    >>> X = np.array([[0.0], [0.1], [5.0], [5.1]])
+    >>> model = privem.GaussianMixture(n_components=2, epsilon=None).fit(X)
+    >>> path = os.path.join(tempfile.mkdtemp(), "model.json")
+    >>> bool(np.all(privem.load(model.save(path) and path).means_ == model.means_))
+    True
+    """
+    from . import FactorAnalysis, GaussianMixture, KMeans
+
+    kinds = {cls.__name__: cls for cls in (FactorAnalysis, GaussianMixture, KMeans)}
+    where = repr(os.fspath(path))
+    try:
+        content = json.loads(Path(path).read_text(encoding="utf-8"))
+    except IsADirectoryError:
+        raise ModelFileError(f"{where} is a folder, not a model file") from None
+    except (UnicodeDecodeError, json.JSONDecodeError) as error:
+        raise ModelFileError(f"{where} is not a privem model: not valid JSON ({error})") from None
+    if not isinstance(content, dict) or content.get("format") != _FORMAT:
+        raise ModelFileError(f"{where} is not a privem model: it is JSON of another kind")
+    version = content.get("version")
+    if not isinstance(version, int) or version > _VERSION:
+        raise ModelFileError(
+            f"{where} has format version {version!r}; this privem reads up to {_VERSION}: "
+            "upgrade privem"
+        )
+    if content.get("checksum") != _checksum(content):
+        raise ModelFileError(f"{where} is damaged: its checksum does not match its content")
+    if content.get("kind") not in kinds:
+        raise ModelFileError(f"{where} holds a model of unknown kind {content.get('kind')!r}")
+    try:
+        cls = kinds[content["kind"]]
+        estimator = cls(**{k: _decode(v) for k, v in content["parameters"].items()})
+        for name, value in content["attributes"].items():
+            if name not in ("n_features_in_", "feature_names_in_", *cls._saved):
+                raise ModelFileError(f"unexpected attribute {name!r}")
+            setattr(estimator, name, _decode(value))
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise ModelFileError(f"{where} is damaged: {error}") from None
+    return estimator
