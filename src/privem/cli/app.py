@@ -1,0 +1,248 @@
+"""The commands and their options. What they do is in the modules beside this one."""
+
+from __future__ import annotations
+
+import csv
+import signal
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import click
+import typer
+
+from ..report import RECORD_SUFFIXES, check_destination
+from .console import emit, emit_json, note, show
+from .failures import EXIT_CODES, Command, Commands
+from .fitting import Covariance, Kind, PriorKind, Settings, describe, fit_file
+from .using import open_model, sample_model, score_file
+
+__all__ = ["app", "main"]
+
+app = typer.Typer(
+    cls=Commands,
+    name="privem",
+    help="Expectation Maximization without giving away the people in the data.\n\n"
+    "This version fits exactly: nothing it does is private yet.",
+    epilog=EXIT_CODES,
+    add_completion=False,
+    no_args_is_help=True,
+    # Plain text reads well in every terminal, log and screen reader.
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 80},
+)
+
+# Described in each command's own text and hidden from the list of arguments: typer 0.20 loses an
+# argument's help under click 8.5.
+Data = Annotated[Path, typer.Argument(metavar="DATA", hidden=True)]
+ModelFile = Annotated[Path, typer.Argument(metavar="MODEL", hidden=True)]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object, errors included.")]
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        # Imported here: the package imports this module's siblings before it has a version.
+        from .. import __version__
+
+        emit(f"privem {__version__}\n")
+        raise typer.Exit
+
+
+@app.callback()
+def privem(
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=_version, is_eager=True, help="Show the version."),
+    ] = False,
+) -> None:
+    """All commands."""
+
+
+@app.command(cls=Command, epilog=EXIT_CODES)
+def fit(
+    data: Data,
+    components: Annotated[
+        int,
+        typer.Option(
+            "--components", "-k", min=1, help="Number of components, clusters or factors."
+        ),
+    ],
+    output: Annotated[
+        Path, typer.Option("--output", "-o", metavar="FILE", help="Where to save the model (JSON).")
+    ],
+    model: Annotated[
+        Kind, typer.Option("--model", "-m", help="Gaussian mixture, k-means or factor analysis.")
+    ] = Kind.gmm,
+    columns: Annotated[
+        str | None,
+        typer.Option(
+            "--columns",
+            metavar="A,B,...",
+            help="Which columns, by name. All but the weight if not given.",
+        ),
+    ] = None,
+    weight: Annotated[
+        str | None,
+        typer.Option(
+            "--weight", metavar="COLUMN", help="A column that says how much a row counts."
+        ),
+    ] = None,
+    covariance: Annotated[
+        Covariance | None,
+        typer.Option("--covariance", help="Shape of a mixture's covariances. Default: full."),
+    ] = None,
+    prior: Annotated[
+        PriorKind | None,
+        typer.Option("--prior", help="Give a mixture's posterior mode under the default prior."),
+    ] = None,
+    max_iter: Annotated[
+        int | None,
+        typer.Option(
+            "--max-iter",
+            min=1,
+            help="At most so many iterations. Default: 100 (gmm), 300 (kmeans), 1000 (fa).",
+        ),
+    ] = None,
+    tol: Annotated[
+        float | None,
+        typer.Option("--tol", min=0.0, help="Stop when an iteration gains less than this."),
+    ] = None,
+    n_init: Annotated[
+        int | None,
+        typer.Option("--n-init", min=1, help="Number of starts, of which the best is kept."),
+    ] = None,
+    seed: Annotated[
+        int | None,
+        typer.Option("--seed", min=0, max=2**32 - 1, help="For starts after the first."),
+    ] = None,
+    n_jobs: Annotated[
+        int | None, typer.Option("--n-jobs", help="Threads; -1 uses every core.")
+    ] = None,
+    as_json: Json = False,
+    quiet: Annotated[
+        bool, typer.Option("--quiet", "-q", help="Print nothing but errors (and --json).")
+    ] = False,
+) -> None:
+    """Fit a model to DATA, without loading it whole, and save it.
+
+    DATA is a .csv, .parquet or .npy file, or a folder of .parquet or .csv files.
+
+    This version fits exactly: the model is NOT private.
+    """
+    settings = Settings(model, components, covariance, prior, max_iter, tol, n_init, seed, n_jobs)
+    settings.estimator()  # Complains about parameters before any file is touched.
+    chosen = _split(columns)
+    if chosen is not None and weight in chosen:
+        raise click.UsageError(f"--weight {weight!r} is also one of --columns")
+    if data.exists() and output.exists() and data.samefile(output):
+        raise click.UsageError(f"--output {str(output)!r} would overwrite the data")
+    destination = check_destination(output)
+    _, summary = fit_file(settings, data, chosen, weight, destination, quiet)
+    if as_json:
+        emit_json(summary | {"output": str(output)})
+    elif not quiet:
+        for warning in summary["warnings"]:
+            note(warning)
+        show(*describe(summary, output))
+
+
+@app.command(cls=Command, epilog=EXIT_CODES)
+def sample(
+    model: ModelFile,
+    rows: Annotated[int, typer.Option("--rows", "-n", min=1, help="How many records to draw.")],
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="FILE",
+            help="Where to write: .csv, .parquet or .npy. Default: CSV to standard output.",
+        ),
+    ] = None,
+    seed: Annotated[
+        int | None,
+        typer.Option(
+            "--seed", min=0, max=2**32 - 1, help="The same number draws the same records."
+        ),
+    ] = None,
+) -> None:
+    """Draw synthetic records from a model.
+
+    MODEL is a file that privem fit wrote: a Gaussian mixture or a factor analysis.
+    """
+    if output is not None:
+        if output.suffix not in RECORD_SUFFIXES:
+            raise click.UsageError(
+                f"--output {str(output)!r} must end in {', '.join(RECORD_SUFFIXES)}"
+            )
+        check_destination(output)
+    names = sample_model(open_model(model), rows, output, seed)
+    if output is not None:
+        emit(f"Wrote {rows:,} rows of {len(names)} columns to {output}\n")
+
+
+@app.command(cls=Command, epilog=EXIT_CODES)
+def score(model: ModelFile, data: Data, as_json: Json = False) -> None:
+    """Say how well a model describes data; columns are taken by name.
+
+    MODEL is a file that privem fit wrote. DATA is a .csv, .parquet or .npy file, or a folder of
+    .parquet or .csv files.
+
+    Mean log-density of a row (gmm, fa), or minus the inertia and the mean squared distance to the
+    nearest centre (kmeans). Higher scores are better.
+    """
+    summary = score_file(open_model(model), data)
+    if as_json:
+        emit_json(summary)
+        return
+    labels = {
+        "rows": "rows",
+        "mean_log_density": "mean log-density",
+        "minus_inertia": "minus inertia",
+        "mean_squared_distance": "mean squared distance",
+    }
+    for key, label in labels.items():
+        if key in summary:
+            value = summary[key]
+            text = f"{value:,}" if isinstance(value, int) else f"{value:.8g}"
+            emit(f"{label:<22} {text}\n")
+
+
+@app.command(cls=Command, epilog=EXIT_CODES)
+def demo(
+    out: Annotated[
+        Path, typer.Option("--out", metavar="DIR", help="Folder for the results.")
+    ] = Path("demo"),
+    rows: Annotated[int, typer.Option("--rows", min=100, help="How many people.")] = 200_000,
+    seed: Annotated[
+        int, typer.Option("--seed", min=0, max=2**32 - 2, help="The same number, the same people.")
+    ] = 0,
+) -> None:
+    """Make synthetic people, fit them, compare with scikit-learn, draw a picture.
+
+    Writes people.parquet, model.json, synthetic.parquet and demo.png.
+    """
+    # Imported here: the other commands need neither scikit-learn's mixture nor the picture.
+    from ..demo import run_demo
+    from .showing import describe_demo
+
+    emit(f"privem demo: synthetic people in {out}\n\n")
+    show(*describe_demo(run_demo(out, rows, seed, say=emit)))
+
+
+def _split(columns: str | None) -> list[str] | None:
+    """Names between commas; a name with a comma in it goes in double quotes."""
+    if columns is None:
+        return None
+    names = [name.strip() for name in next(csv.reader([columns], skipinitialspace=True), [])]
+    if not names or not all(names):
+        raise click.UsageError(f"--columns {columns!r} does not name columns: expected a,b,c")
+    return names
+
+
+def main() -> None:
+    """Run the command line."""
+    # So that a half-written file is removed when a batch system ends us politely.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+    app()

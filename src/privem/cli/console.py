@@ -1,0 +1,89 @@
+"""Text for people: plain at 80 columns, a little colour where the terminal has some."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+from rich import box
+from rich.console import Console, RenderableType
+from rich.table import Table
+
+from .failures import writing_stdout
+
+__all__ = ["emit", "emit_json", "note", "numbers", "show"]
+
+_MAX_COLUMNS, _MAX_ROWS, _MAX_NAME = 24, 24, 20
+
+
+def emit(text: str) -> None:
+    """Write to standard output, at once; what its encoding cannot say is replaced."""
+    encoding = sys.stdout.encoding or "utf-8"
+    with writing_stdout():
+        sys.stdout.write(text.encode(encoding, "replace").decode(encoding))
+        sys.stdout.flush()
+
+
+def emit_json(value: dict[str, Any]) -> None:
+    """Write one JSON object to standard output."""
+    emit(json.dumps(value, indent=2, allow_nan=False) + "\n")
+
+
+def note(text: str) -> None:
+    """A remark that is not a result: to standard error."""
+    print(f"note: {' '.join(text.split())}", file=sys.stderr, flush=True)
+
+
+def show(*things: RenderableType) -> None:
+    """Print text and tables to standard output."""
+    # Text from data (column names) must not be read as markup, nor numbers be coloured in.
+    console = Console(highlight=False, markup=False, emoji=False)
+    with console.capture() as capture:
+        for thing in things:
+            console.print(thing, soft_wrap=isinstance(thing, str))
+    emit("".join(f"{line.rstrip()}\n" for line in capture.get().splitlines()))
+
+
+def numbers(
+    corner: str, rows: Sequence[str], columns: Sequence[str], values: Sequence[Sequence[float]]
+) -> list[RenderableType]:
+    """A table of numbers with row and column names, cut into pieces as wide as the terminal."""
+    width = Console().width
+    labels = [corner, *(_short(row) for row in rows[:_MAX_ROWS])]
+    used = first = max(map(len, labels)) + 2
+    pieces: list[RenderableType] = []
+    group: list[tuple[str, list[str]]] = []
+    for j, column in enumerate(columns[:_MAX_COLUMNS]):
+        cells = [f"{line[j]:.4g}" for line in values[:_MAX_ROWS]]
+        name = _short(column)
+        wide = max(map(len, [name, *cells])) + 2
+        if group and used + wide > width:
+            pieces += [_table(labels, group), ""]
+            group, used = [], first
+        group.append((name, cells))
+        used += wide
+    pieces.append(_table(labels, group))
+    left_out = [
+        f"{len(all_) - limit} more {what}"
+        for all_, limit, what in ((rows, _MAX_ROWS, "rows"), (columns, _MAX_COLUMNS, "columns"))
+        if len(all_) > limit
+    ]
+    if left_out:
+        pieces.append(f"  ... and {' and '.join(left_out)}: all are in the model file, or --json\n")
+    return pieces
+
+
+def _table(labels: list[str], group: list[tuple[str, list[str]]]) -> Table:
+    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), show_edge=False)
+    table.add_column(labels[0], no_wrap=True)
+    for name, _ in group:
+        table.add_column(name, justify="right", no_wrap=True)
+    for i, label in enumerate(labels[1:]):
+        table.add_row(label, *(cells[i] for _, cells in group))
+    return table
+
+
+def _short(name: str) -> str:
+    return name if len(name) <= _MAX_NAME else name[: _MAX_NAME - 3] + "..."

@@ -1,0 +1,157 @@
+"""What can go wrong, and the exit code that says so."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from enum import IntEnum
+from typing import Any
+
+import click
+import polars as pl
+from typer.core import TyperCommand, TyperGroup
+
+from ..estimators import ModelFileError
+from ..report import CannotWrite
+
+__all__ = [
+    "EXIT_CODES",
+    "Command",
+    "Commands",
+    "ExitCode",
+    "Failure",
+    "reading_data",
+    "reading_model",
+    "writing_stdout",
+]
+
+
+class ExitCode(IntEnum):
+    """What the process returns."""
+
+    OK = 0
+    UNEXPECTED = 1
+    USAGE = 2
+    DATA = 3
+    MODEL = 4
+    OUTPUT = 5
+    INTERRUPTED = 130
+
+
+# Shown by --help; "\b" keeps the lines as they are.
+EXIT_CODES = """\b
+Exit codes:
+  0  done
+  1  unexpected error (PRIVEM_DEBUG=1 shows the traceback)
+  2  bad usage or parameters
+  3  the data could not be read, or cannot be used
+  4  the model file is missing, damaged or not a model
+  5  the output could not be written; nothing was changed
+"""
+
+
+class Failure(click.ClickException):
+    """A failure with an exit code, and one line that says what to do."""
+
+    def __init__(self, code: ExitCode, message: str) -> None:
+        super().__init__(" ".join(message.split()))
+        self.exit_code = int(code)  # type: ignore[misc]  # click sets it so itself
+
+
+@contextmanager
+def reading_data() -> Iterator[None]:
+    """Errors inside are about the data."""
+    try:
+        yield
+    except (ValueError, ArithmeticError, OSError, pl.exceptions.PolarsError) as error:
+        raise Failure(ExitCode.DATA, _words(error)) from error
+
+
+@contextmanager
+def reading_model() -> Iterator[None]:
+    """Errors inside are about the model file."""
+    try:
+        yield
+    except (ModelFileError, OSError) as error:
+        raise Failure(ExitCode.MODEL, _words(error)) from error
+
+
+def _words(error: Exception) -> str:
+    """The message of an error, without Python's way of putting it."""
+    if isinstance(error, OSError) and error.strerror:
+        where = f": {os.fspath(error.filename)!r}" if error.filename else ""
+        return f"{error.strerror}{where}"
+    return str(error) or type(error).__name__
+
+
+class Command(TyperCommand):
+    """One command, its help in plain text."""
+
+    def get_help(self, ctx: click.Context) -> str:
+        """The help, without the backslashes that typer puts before brackets for rich."""
+        return super().get_help(ctx).replace("\\[", "[")
+
+
+class Commands(TyperGroup):
+    """The group of all commands: turns every error into one line and an exit code."""
+
+    def main(
+        self,
+        args: Sequence[str] | None = None,
+        prog_name: str | None = None,
+        complete_var: str | None = None,
+        standalone_mode: bool = True,
+        windows_expand_args: bool = True,
+        **extra: Any,
+    ) -> Any:
+        """Run a command and leave the process."""
+        words = sys.argv[1:] if args is None else list(args)
+        try:
+            code = super().main(words, "privem", complete_var, False, windows_expand_args, **extra)
+        except Exception as error:
+            if os.environ.get("PRIVEM_DEBUG") == "1":
+                raise
+            code = _report(error, as_json="--json" in words)
+        sys.exit(code or 0)
+
+
+def _report(error: Exception, as_json: bool) -> int:
+    match error:
+        case click.ClickException():
+            failure: click.ClickException = error
+        case CannotWrite():
+            failure = Failure(ExitCode.OUTPUT, str(error))
+        case MemoryError():
+            failure = Failure(ExitCode.UNEXPECTED, "not enough memory")
+        case _:
+            failure = Failure(
+                ExitCode.UNEXPECTED,
+                f"unexpected {type(error).__name__}: {_words(error)} "
+                "(PRIVEM_DEBUG=1 shows the traceback; please report it)",
+            )
+    code, message = ExitCode(failure.exit_code), failure.format_message()
+    if as_json:
+        body = {"code": int(code), "kind": code.name.lower(), "message": message}
+        with suppress(Failure), writing_stdout():
+            print(json.dumps({"error": body}), flush=True)
+    if message:
+        failure.show()
+    return code
+
+
+@contextmanager
+def writing_stdout() -> Iterator[None]:
+    """Errors inside are about standard output: a full disk, or a reader who has left."""
+    try:
+        yield
+    except OSError as error:
+        # Let what could not be written go, or Python would complain once more at exit.
+        with suppress(OSError, ValueError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        # "privem sample model.json -n 9999 | head" has seen enough: no complaint.
+        gone = isinstance(error, BrokenPipeError)
+        message = "" if gone else f"cannot write to standard output: {_words(error)}"
+        raise Failure(ExitCode.OUTPUT, message) from error

@@ -1,0 +1,94 @@
+"""Tables of records, written batch by batch."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import BinaryIO
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+from polars.io.plugins import register_io_source
+
+from .writing import write_whole
+
+__all__ = ["RECORD_SUFFIXES", "print_csv", "write_records"]
+
+Array = NDArray[np.float64]
+RECORD_SUFFIXES = (".csv", ".parquet", ".npy")
+
+
+def write_records(
+    path: str | os.PathLike[str], names: Sequence[str], rows: int, batches: Iterable[Array]
+) -> None:
+    """Write records to a ``.csv``, ``.parquet`` or ``.npy`` file, whole or not at all.
+
+    Parameters
+    ----------
+    path : path-like
+        The destination; its suffix says the format.
+    names : sequence of str
+        Column names; a ``.npy`` file does not keep them.
+    rows : int
+        How many rows there are in all.
+    batches : iterable of ndarray of shape (some, len(names))
+        The rows. Only one batch at a time is held in memory.
+
+    Raises
+    ------
+    CannotWrite
+        And then there is no new file, and an old one is as it was.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> path = os.path.join(tempfile.mkdtemp(), "people.csv")
+    >>> write_records(path, ["age", "height"], 2, [np.array([[31, 1.7], [47, 1.8]])])
+    >>> print(Path(path).read_text(), end="")
+    age,height
+    31.0,1.7
+    47.0,1.8
+    """
+    suffix = Path(path).suffix
+    if suffix not in RECORD_SUFFIXES:
+        raise ValueError(f"{os.fspath(path)!r} must end in one of {', '.join(RECORD_SUFFIXES)}")
+    with write_whole(path) as temporary:
+        if suffix == ".parquet":
+            _write_parquet(temporary, names, batches)
+            return
+        with temporary.open("wb") as file:
+            if suffix == ".csv":
+                print_csv(file, names, batches)
+            else:
+                _write_npy(file, len(names), rows, batches)
+
+
+def print_csv(file: BinaryIO, names: Sequence[str], batches: Iterable[Array]) -> None:
+    """Write records as CSV in UTF-8, a header first."""
+    header = True
+    for batch in batches:
+        # By way of a string: polars turns a full disk or a closed pipe into errors of its own.
+        file.write(_frame(names, batch).write_csv(include_header=header).encode())
+        header = False
+
+
+def _write_npy(file: BinaryIO, columns: int, rows: int, batches: Iterable[Array]) -> None:
+    layout = {"descr": "<f8", "fortran_order": False, "shape": (rows, columns)}
+    np.lib.format.write_array_header_1_0(file, layout)
+    for batch in batches:
+        file.write(np.ascontiguousarray(batch, dtype="<f8").tobytes())
+
+
+def _write_parquet(temporary: Path, names: Sequence[str], batches: Iterable[Array]) -> None:
+    def frames(*pushed_down: object) -> Iterator[pl.DataFrame]:
+        for batch in batches:
+            yield _frame(names, batch)
+
+    schema = dict.fromkeys(names, pl.Float64())
+    register_io_source(frames, schema=schema).sink_parquet(temporary)
+
+
+def _frame(names: Sequence[str], batch: Array) -> pl.DataFrame:
+    return pl.DataFrame(batch, schema=list(names), orient="row")
