@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 
 import numpy as np
-from scipy.linalg import solve_triangular
+from scipy.linalg.lapack import dtrtri
 
 from .tree import Array
 
@@ -50,26 +50,31 @@ def smat(vector: Array, d: int) -> Array:
     return matrix
 
 
-def floor_eigenvalues(matrix: Array, floor: float) -> Array:
-    """Raise the eigenvalues of a symmetric matrix to ``floor``; leave it alone if they are there.
+def floor_eigenvalues(matrix: Array, floor: Array) -> Array:
+    """Raise a symmetric matrix to ``diag(floor)`` or above; leave it alone if it is there.
 
-    The test is one Cholesky factorisation of ``matrix - floor/2 I``, so that well-behaved matrices
-    keep every bit of theirs.
+    Each column has a floor in its own unit, so that columns of very different size keep theirs:
+    in coordinates divided by ``sqrt(floor)`` the eigenvalues are raised to one. The test is one
+    Cholesky factorisation of ``matrix - diag(floor)/2``: well-behaved matrices keep every bit.
     """
     d = len(matrix)
-    matrix = (matrix + matrix.T) / 2
+    matrix = matrix / 2 + matrix.T / 2
     try:
-        np.linalg.cholesky(matrix - 0.5 * floor * np.eye(d))
+        np.linalg.cholesky(matrix - 0.5 * np.diag(floor))
     except np.linalg.LinAlgError:
-        values, vectors = np.linalg.eigh(matrix)
+        # Beyond 32 digits apart nothing is known, and the quotient below must not overflow.
+        root = np.sqrt(np.maximum(floor, 1e-32 * np.max(np.abs(matrix))))
+        values, vectors = np.linalg.eigh(matrix / root / root[:, None])
         # The product below errs by eps * largest; the floor must survive that.
-        floor = max(floor, 8 * d * np.finfo(float).eps * max(float(values[-1]), 0.0))
-        matrix = (vectors * np.maximum(values, floor)) @ vectors.T
-        matrix = (matrix + matrix.T) / 2
-    return matrix
+        lowest = max(1.0, 8 * d * np.finfo(float).eps * float(values[-1]))
+        matrix = ((vectors * np.maximum(values, lowest)) @ vectors.T) * root * root[:, None]
+        matrix = matrix / 2 + matrix.T / 2
+    return np.asarray(matrix)
 
 
 def invert_cholesky(matrix: Array) -> Array:
     """The lower triangular W with W A W' = I for positive definite A (W x whitens x)."""
-    lower = np.linalg.cholesky(matrix)
-    return np.asarray(solve_triangular(lower, np.eye(len(matrix)), lower=True))
+    # LAPACK's own routine: solve_triangular starts threads even for a 4 x 4 matrix, and waits
+    # milliseconds for them where the cores are busy. C order in, C order out, hence the transposes.
+    inverse, _ = dtrtri(np.linalg.cholesky(matrix).T, lower=0)
+    return np.asarray(inverse.T)

@@ -58,7 +58,7 @@ class Failure(click.ClickException):
 
     def __init__(self, code: ExitCode, message: str) -> None:
         super().__init__(" ".join(message.split()))
-        self.exit_code = int(code)  # type: ignore[misc]  # click sets it so itself
+        self.exit_code = int(code)  # click sets it so itself
 
 
 @contextmanager

@@ -14,8 +14,9 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from ..core import Block, Plan, Release, Rows, Scratch, Stage
 from ..run import run
 from ..sources import ArrayRows, FrameRows, LocalSource, is_path, read_file
-from ..sources.checks import refuse_weights
+from ..sources.checks import refuse_non_finite, refuse_weights
 from ..sources.frame import is_frame
+from ..sources.local import effective_threads, one_blas_thread
 from .store import save_model
 
 __all__ = ["Estimator"]
@@ -28,6 +29,8 @@ class Estimator(BaseEstimator):  # type: ignore[misc]
 
     # What a saved model consists of; everything else can be recomputed or belongs to the data.
     _saved: ClassVar[tuple[str, ...]] = ()
+    # Those of them without which there is no model.
+    _needed: ClassVar[tuple[str, ...]] = ()
 
     # Called with each stage and release: the command line hangs its progress bar here.
     _watch: Callable[[Stage, Release[Any]], None] | None = None
@@ -67,7 +70,10 @@ class Estimator(BaseEstimator):  # type: ignore[misc]
             if not len(X):
                 raise ValueError("Found array with 0 sample(s): the frame has no rows")
             return FrameRows(X, _weights(weight, len(X), groups))
-        X = validate_data(self, X, reset=reset, dtype=[np.float64, np.float32])
+        # NaN and infinities are refused by ourselves: our error names the row and the column.
+        dtypes = [np.float64, np.float32]
+        X = validate_data(self, X, reset=reset, dtype=dtypes, ensure_all_finite=False)
+        refuse_non_finite(X, 0, getattr(self, "feature_names_in_", None))
         return ArrayRows(X, _weights(weight, len(X), groups), self._names())
 
     def _names(self) -> list[str]:
@@ -77,12 +83,15 @@ class Estimator(BaseEstimator):  # type: ignore[misc]
             return [str(name) for name in names]
         return [str(j) for j in range(self.n_features_in_)]
 
-    def _reopen(self, X: Any) -> LocalSource:
+    def _reopen(self, X: Any, weight: Any = None) -> LocalSource:
         """Rows to predict on: as many columns, and the same names, as in ``fit``."""
         check_is_fitted(self)
         if not (is_path(X) or hasattr(X, "blocks")):
-            return LocalSource(self._open_array(X, None, None, reset=False), self.n_jobs)
-        rows = read_file(Path(X), columns=self._file_columns(X)) if is_path(X) else X
+            return LocalSource(self._open_array(X, weight, None, reset=False), self.n_jobs)
+        if is_path(X):
+            rows = read_file(Path(X), columns=self._file_columns(X), weight=weight)
+        else:
+            rows = self._open_stream(X, None, weight, None)
         if rows.n_features != self.n_features_in_:
             raise ValueError(
                 f"X has {rows.n_features} features, but {type(self).__name__} is expecting "
@@ -97,12 +106,24 @@ class Estimator(BaseEstimator):  # type: ignore[misc]
         return self._names()
 
     def _each(
-        self, X: Any, function: Callable[[Block, Scratch], T], block_rows: int = 4088
+        self,
+        X: Any,
+        function: Callable[[Block, Scratch], T],
+        block_rows: int = 4088,
+        weight: Any = None,
     ) -> Iterator[T]:
-        return self._reopen(X).each(function, block_rows)
+        empty = True
+        for part in self._reopen(X, weight).each(function, block_rows):
+            yield part
+            empty = False
+        if empty:
+            raise ValueError("Found array with 0 sample(s): there are no rows to evaluate")
 
     def _run(self, plan: Plan[T], rows: Rows) -> T:
-        return run(plan, LocalSource(rows, self.n_jobs), self._watch)
+        # Counted before BLAS is held: None means as many threads as BLAS had.
+        threads = effective_threads(self.n_jobs)
+        with one_blas_thread():
+            return run(plan, LocalSource(rows, threads), self._watch)
 
     def save(self, path: str | os.PathLike[str]) -> Self:
         """Write the fitted model to a JSON file that :func:`privem.load` reads.

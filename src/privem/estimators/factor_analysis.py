@@ -87,6 +87,8 @@ class FactorAnalysis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimato
         "n_iter_",
     )
 
+    _needed: ClassVar[tuple[str, ...]] = _saved[:3]
+
     def __init__(
         self,
         n_components: int | None = None,

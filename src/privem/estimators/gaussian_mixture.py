@@ -102,7 +102,7 @@ class GaussianMixture(DensityMixin, Estimator):  # type: ignore[misc]
     -----
     A component that no record belongs to keeps its mean and covariance and its weight goes to
     (almost) zero. A covariance that is not positive definite has its eigenvalues raised to
-    ``reg_covar``, or to 1e-12 of the data's variance where that is larger.
+    ``reg_covar``, or to 1e-12 of each column's variance where that is larger.
 
     Examples
     --------
@@ -128,6 +128,8 @@ class GaussianMixture(DensityMixin, Estimator):  # type: ignore[misc]
         "lower_bound_",
         "lower_bounds_",
     )
+
+    _needed: ClassVar[tuple[str, ...]] = _saved[:5]
 
     def __init__(
         self,

@@ -86,6 +86,7 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Es
     """
 
     _saved: ClassVar[tuple[str, ...]] = ("cluster_centers_", "inertia_", "n_iter_")
+    _needed: ClassVar[tuple[str, ...]] = _saved[:1]
 
     def __init__(
         self,
@@ -166,10 +167,11 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Es
 
         return np.concatenate(list(self._each(X, distances)))
 
-    def score(self, X: Any, y: Any = None) -> float:
-        """Minus the sum of squared distances to the nearest centre."""
+    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
+        """Minus the (weighted) sum of squared distances to the nearest centre."""
         check_is_fitted(self)
-        return -float(sum(inertia for _, inertia in self._each(X, self._assign)))
+        parts = self._each(X, self._assign, weight=sample_weight)
+        return -float(sum(inertia for _, inertia in parts))
 
     @property
     def _n_features_out(self) -> int:

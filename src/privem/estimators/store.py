@@ -43,6 +43,8 @@ def save_model(estimator: Any, path: str | os.PathLike[str]) -> None:
 
 
 def _write_atomically(path: Path, text: str) -> None:
+    if path.exists() and not path.is_file():
+        raise OSError(f"{str(path)!r} is not a regular file: a model cannot be written there")
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", text=True)
     try:
         with os.fdopen(handle, "w", encoding="utf-8") as file:
@@ -98,6 +100,11 @@ def _decode(value: Any) -> Any:
     return value
 
 
+def _refuse(constant: str) -> None:
+    """JSON has no NaN and no infinities; Python's reader would let them in."""
+    raise ValueError(f"{constant} is not JSON")
+
+
 def load(path: str | os.PathLike[str]) -> Any:
     """Read a model written by ``save``.
 
@@ -132,10 +139,10 @@ def load(path: str | os.PathLike[str]) -> Any:
     kinds = {cls.__name__: cls for cls in (FactorAnalysis, GaussianMixture, KMeans)}
     where = repr(os.fspath(path))
     try:
-        content = json.loads(Path(path).read_text(encoding="utf-8"))
+        content = json.loads(Path(path).read_text(encoding="utf-8"), parse_constant=_refuse)
     except IsADirectoryError:
         raise ModelFileError(f"{where} is a folder, not a model file") from None
-    except (UnicodeDecodeError, json.JSONDecodeError) as error:
+    except (ValueError, RecursionError) as error:  # not UTF-8, not JSON, or made to break us
         raise ModelFileError(f"{where} is not a privem model: not valid JSON ({error})") from None
     if not isinstance(content, dict) or content.get("format") != _FORMAT:
         raise ModelFileError(f"{where} is not a privem model: it is JSON of another kind")
@@ -156,6 +163,9 @@ def load(path: str | os.PathLike[str]) -> Any:
             if name not in ("n_features_in_", "feature_names_in_", *cls._saved):
                 raise ModelFileError(f"unexpected attribute {name!r}")
             setattr(estimator, name, _decode(value))
+        missing = [n for n in ("n_features_in_", *cls._needed) if not hasattr(estimator, n)]
+        if missing:
+            raise ModelFileError(f"it lacks {', '.join(missing)}")
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise ModelFileError(f"{where} is damaged: {error}") from None
     return estimator

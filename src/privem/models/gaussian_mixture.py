@@ -36,6 +36,9 @@ _KIND = {"full": "full", "tied": "linear", "diag": "square", "spherical": "norm"
 # the limit the direct kernel is used, so that results keep about eleven digits.
 _CONDITION_LIMIT = 1e5
 
+# Parameters beyond these could not be squared without overflow: no valid data lead to them.
+_HUGE_MEAN, _HUGE_VARIANCE = 1e150, 1e300
+
 # An expected count below this is no evidence at all: the component keeps its parameters.
 _EMPTY = 10 * np.finfo(float).eps
 
@@ -99,13 +102,17 @@ class Mixture:
         log_weights = np.log(self.weights)
         return np.asarray(log_weights + self.log_determinants - 0.5 * d * np.log(2 * np.pi))
 
-    def condition(self, origin: Array, scale: float) -> float:
-        """Largest (distance to the origin / sd)^2 over components and typical records."""
-        # The largest row sum bounds the largest eigenvalue of a precision matrix from above.
-        sums = np.abs(self.precisions)
-        precision = np.max(sums.sum(axis=-1) if sums.ndim == 3 else sums)
-        far = np.max(np.sum((self.means - origin) ** 2, axis=1))
-        return float(precision * (far + scale * len(origin)))
+    def condition(self, origin: Array, variances: Array) -> float:
+        """Largest (distance to the origin / sd)^2 over components and typical records.
+
+        To be exact: the terms of (x - origin)' P_k (x - origin) added without their signs, which
+        is what their rounding is in proportion to, in whatever units the columns are.
+        """
+        far = np.abs(self.means - origin) + np.sqrt(variances)
+        size = np.abs(self.precisions)
+        terms = "ki,kij,kj->k" if size.ndim == 3 else "ki,ki,ki->k"
+        with np.errstate(over="ignore"):
+            return float(np.max(np.einsum(terms, far, size, far)))
 
 
 @dataclass(frozen=True)
@@ -133,9 +140,8 @@ class MixtureQuery:
     def for_evaluation(cls, mixture: Mixture) -> MixtureQuery:
         """A query about the mixture's own mean: for densities, where no frame is at hand."""
         origin = mixture.weights @ mixture.means
-        spread = np.sum((mixture.means - origin) ** 2, axis=1)
-        scale = float(np.max(spread) / len(origin))
-        return cls(mixture, origin, mixture.condition(origin, scale) > _CONDITION_LIMIT)
+        spread = np.max((mixture.means - origin) ** 2, axis=0)
+        return cls(mixture, origin, mixture.condition(origin, spread) > _CONDITION_LIMIT)
 
     @cached_property
     def features(self) -> Features:
@@ -243,13 +249,13 @@ class GaussianMixtureModel:
     prior: Prior | None = None
 
     @cached_property
-    def floor(self) -> float:
-        """The smallest variance that is allowed: ``reg_covar``, or just above rounding."""
-        return max(self.reg_covar, 1e-12 * self.frame.scale, 1e-30)
+    def floor(self) -> Array:
+        """The smallest variance that each column is allowed: ``reg_covar``, or above rounding."""
+        return np.maximum(max(self.reg_covar, 1e-30), 1e-12 * self.frame.variances)
 
     def query(self, state: Mixture) -> MixtureQuery:
         """The E-step under ``state``."""
-        condition = state.condition(self.frame.origin, self.frame.scale)
+        condition = state.condition(self.frame.origin, self.frame.variances)
         direct = condition > _CONDITION_LIMIT or _direct_is_faster(state)
         return MixtureQuery(state, self.frame.origin, direct)
 
@@ -269,11 +275,11 @@ class GaussianMixtureModel:
             second = self._about_means(sums, n, shift, origins)
             if self.prior is not None:
                 means, second = self.prior.shrink(means, n, second, self.covariance_type)
-        alive = (count > _EMPTY) & np.isfinite(means).all(axis=1)
+        alive = (count > _EMPTY) & (np.abs(means) < _HUGE_MEAN).all(axis=1)
         if self.covariance_type == "tied":
             covariances = self._valid(second, state.covariances, "tied")
         else:
-            alive &= np.isfinite(second.reshape(len(n), -1)).all(axis=1)
+            alive &= (np.abs(second.reshape(len(n), -1)) < _HUGE_VARIANCE).all(axis=1)
             covariances = np.stack(
                 [
                     self._valid(new, old, self.covariance_type) if ok else old
@@ -313,11 +319,12 @@ class GaussianMixtureModel:
                 return np.asarray((sums.second / n[:, 0] - np.sum(shift**2, axis=1)) / d)
 
     def _valid(self, new: Array, old: Array, kind: str) -> Array:
-        if not np.isfinite(new).all():
+        if not (np.abs(new) < _HUGE_VARIANCE).all():
             return old
         if kind in ("full", "tied"):
             return floor_eigenvalues(new + self.reg_covar * np.eye(len(new)), self.floor)
-        return np.asarray(np.maximum(new + self.reg_covar, self.floor))
+        floor = self.floor if kind == "diag" else self.floor.mean()
+        return np.asarray(np.maximum(new + self.reg_covar, floor))
 
     def objective(self, state: Mixture, release: Release[MixtureSums]) -> float:
         """Mean log-likelihood of ``state``; with a prior, plus the mean log prior density."""

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..core import Block, Release, Scratch
 from ..kernels.nearest import nearest, nearest_block_rows
@@ -59,8 +61,20 @@ class NearestQuery:
             member *= weight
         second = None
         if self.second_moments:
-            second = np.stack([svec((x * row) @ x.T) for row in member])
+            second = _second_moments(x, label, block.weight, len(centres))
         return ClusterSums(member.sum(axis=1), member @ x.T, np.asarray(distance @ weight), second)
+
+
+def _second_moments(
+    x: Array, label: NDArray[np.int64], weight: Array | None, n_clusters: int
+) -> Array:
+    """Packed ``sum x x'`` of each cluster; records are sorted, so each is multiplied once."""
+    order = np.argsort(label, kind="stable")
+    edges = np.searchsorted(label[order], np.arange(n_clusters + 1))
+    x = x[:, order]
+    weighted = x if weight is None else x * weight[order]
+    pairs = itertools.pairwise(edges)
+    return np.stack([svec(weighted[:, low:high] @ x[:, low:high].T) for low, high in pairs])
 
 
 @dataclass(frozen=True)

@@ -99,5 +99,14 @@ class Frame:
 
     @cached_property
     def scale(self) -> float:
-        """Mean variance of a column: the size that rounding and floors are measured against."""
+        """Mean variance of a column: what rounding is measured against where units are mixed."""
         return max(float(np.trace(self.covariance)) / len(self.total), 0.0)
+
+    @cached_property
+    def variances(self) -> Array:
+        """Variance of each column, the size its floors are measured against.
+
+        A constant column has no size of its own (what is left is rounding): it gets the mean one.
+        """
+        own = np.diag(self.covariance)
+        return np.where(own > (1e-14 * self.mean) ** 2, own, self.scale)

@@ -43,6 +43,9 @@ class FramePlan:
             raise ValueError("the sample weights sum to zero: no record counts")
         self._refuse_overflow(sums.total)
         origin = np.asarray(sums.total / count)
+        # Whether a constant 1e300 survives its square must not hang on how its mean rounds.
+        with np.errstate(over="ignore"):
+            self._refuse_overflow(origin**2)
         release = yield Stage(MomentsQuery(origin), Exact(), "moments")
         moments: Moments = release.statistics
         frame = Frame(rows, count, origin, moments.total, moments.second)

@@ -65,8 +65,10 @@ class _AssignedQuery:
         if self.seed is None:
             share = np.equal(np.arange(components)[:, None], label).astype(float)
         else:
-            share = np.random.default_rng([self.seed, block.start]).random((components, len(label)))
-            share /= share.sum(axis=0)
+            # Each row has its own stretch of the stream, however rows are cut into blocks.
+            stream = np.random.PCG64(self.seed).advance(block.start * components)
+            share = np.random.Generator(stream).random((len(label), components)).T
+            share = share / share.sum(axis=0)
         if block.weight is not None:
             share *= block.weight
         match self.covariance_type:

@@ -86,23 +86,30 @@ def _read_npy(
     try:
         X = np.load(path, mmap_mode="r", allow_pickle=False)
     except (ValueError, OSError, EOFError) as error:
-        raise ValueError(f"{str(path)!r} is not a readable .npy file: {error}") from None
+        # NumPy takes whatever is not its format for a pickle, and recommends to trust it.
+        pickled = "pickle" in str(error) or "Python objects" in str(error)
+        why = "not in NumPy's format, or not numbers" if pickled else error
+        raise ValueError(f"{str(path)!r} is not a readable .npy file: {why}") from None
     if X.ndim != 2 or X.dtype.kind not in "fiub":
         raise ValueError(
             f"{str(path)!r} holds an array of shape {X.shape} and type {X.dtype}; "
             "expected two dimensions of numbers"
         )
-    return ArrayRows(X, _given_weight(weight, len(X)), check=True)
+    given = _given_weight(weight)
+    if given is not None and len(given) != len(X):
+        raise ValueError(f"sample_weight has shape {given.shape}, expected ({len(X)},)")
+    return ArrayRows(X, given, check=True)
 
 
-def _given_weight(weight: Any, rows: int) -> NDArray[np.float64] | None:
+def _given_weight(weight: Any) -> NDArray[np.float64] | None:
+    """Weights passed as numbers, checked; how many there should be, only the file knows."""
     if weight is None:
         return None
-    weight = np.asarray(weight, dtype=np.float64)
-    if weight.shape != (rows,):
-        raise ValueError(f"sample_weight has shape {weight.shape}, expected ({rows},)")
-    refuse_weights(weight)
-    return weight  # type: ignore[no-any-return]
+    given = np.asarray(weight, dtype=np.float64)
+    if given.ndim != 1:
+        raise ValueError(f"sample_weight has shape {given.shape}, expected one number per row")
+    refuse_weights(given)
+    return given
 
 
 @dataclass(frozen=True)
@@ -141,11 +148,19 @@ class ScanRows:
             elif self.weight is not None:
                 weight = self.weight[start : start + len(X)]
                 if len(weight) < len(X):
-                    raise ValueError("sample_weight is shorter than the file")
+                    self._refuse_length("more")
             for at in range(0, len(X), rows):
                 part = None if weight is None else weight[at : at + rows]
                 yield Block(X[at : at + rows], part, start + at)
             start += len(X)
+        if isinstance(self.weight, np.ndarray) and len(self.weight) > start:
+            self._refuse_length("fewer")
+
+    def _refuse_length(self, rows: str) -> None:
+        assert isinstance(self.weight, np.ndarray)
+        raise ValueError(
+            f"sample_weight has shape {self.weight.shape}, {self.label} has {rows} rows"
+        )
 
     def without(self, name: str) -> ScanRows:
         """The same rows without one column."""
@@ -155,7 +170,17 @@ class ScanRows:
 
 
 def _first_line(error: Exception) -> str:
-    return str(error).strip().splitlines()[0]
+    # What polars advises its own users is no help to ours.
+    return str(error).strip().splitlines()[0].partition(", hint:")[0]
+
+
+def _scan_csv(files: Sequence[Path]) -> pl.LazyFrame:
+    def scan(**options: Any) -> pl.LazyFrame:
+        return pl.scan_csv(list(files), null_values=["", "NA", "NaN", "nan"], **options)
+
+    # A column of whole numbers may go on with fractions below the rows its type was guessed from.
+    whole = [name for name, kind in scan().collect_schema().items() if kind.is_integer()]
+    return scan(schema_overrides=dict.fromkeys(whole, pl.Float64))
 
 
 def _scan(
@@ -166,13 +191,12 @@ def _scan(
 ) -> ScanRows:
     label = repr(str(path))
     try:
-        if files[0].suffix == ".parquet":
-            scan = pl.scan_parquet(list(files))
-        else:
-            scan = pl.scan_csv(list(files), null_values=["", "NA", "NaN", "nan"])
+        scan = _scan_csv(files) if files[0].suffix == ".csv" else pl.scan_parquet(list(files))
         schema = scan.collect_schema()
     except (pl.exceptions.PolarsError, OSError) as error:
         raise ValueError(f"{label} is not a readable table: {_first_line(error)}") from None
+    if any(character in name for name in schema for character in "\0\ufffd"):
+        raise ValueError(f"{label} is not a readable table: its first line is not text (UTF-8)")
     names = list(schema) if columns is None else list(columns)
     if isinstance(weight, str) and columns is None:
         names = [name for name in names if name != weight]
@@ -180,10 +204,13 @@ def _scan(
         if name not in schema:
             raise ValueError(f"{label} has no column {name!r}; it has {', '.join(schema)}")
         if not (schema[name].is_numeric() or schema[name] == pl.Boolean):
+            if scan.head(1).collect().is_empty():
+                raise ValueError(f"Found array with 0 sample(s): {label} has no rows, only names")
             raise ValueError(
                 f"column {name!r} of {label} holds {schema[name]}, not numbers; "
                 "choose columns (--columns on the command line), or encode it first"
             )
     if len(set(names)) < len(names):
         raise ValueError(f"a column is named twice in {', '.join(names)}")
-    return ScanRows(scan, names, weight, label)
+    given = weight if isinstance(weight, str) else _given_weight(weight)
+    return ScanRows(scan, names, given, label)

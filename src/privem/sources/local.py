@@ -7,6 +7,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, TypeVar
@@ -16,7 +17,7 @@ from threadpoolctl import ThreadpoolController
 from ..core import Block, Release, Rows, Scratch, Stage
 from ..tree import RunningSum
 
-__all__ = ["LocalSource", "effective_threads"]
+__all__ = ["LocalSource", "effective_threads", "one_blas_thread"]
 
 T = TypeVar("T")
 
@@ -26,6 +27,12 @@ def _blas() -> ThreadpoolController:
     import scipy.linalg.blas  # noqa: F401  (the controller sees only libraries already loaded)
 
     return ThreadpoolController()
+
+
+def one_blas_thread() -> AbstractContextManager[Any]:
+    """Hold BLAS to one thread: the threads are ours, and small matrices are slower with more."""
+    limit: AbstractContextManager[Any] = _blas().limit(limits=1, user_api="blas")
+    return limit
 
 
 def effective_threads(n_jobs: int | None) -> int:
@@ -64,7 +71,7 @@ class LocalSource:
     def each(self, function: Callable[[Block, Scratch], T], block_rows: int) -> Iterator[T]:
         """Apply a function to every block, in order: predictions, for the holder of the rows."""
         threads = effective_threads(self.n_jobs)
-        with _blas().limit(limits=1, user_api="blas"):
+        with one_blas_thread():
             yield from map_blocks(function, self.rows.blocks(block_rows), threads)
 
     def release(self, stage: Stage) -> Release[Any]:

@@ -1,0 +1,133 @@
+"""KMeans against scikit-learn's Lloyd, and the rules that are our own."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.cluster import KMeans as Reference
+
+from privem import KMeans
+
+
+def heaps(rng, n, d, k):
+    return rng.normal(size=(n, d)) + 4.0 * rng.normal(size=(k, d))[rng.integers(0, k, n)]
+
+
+def both(X, init, weight=None, **parameters):
+    common = {"n_clusters": len(init), "init": init, "n_init": 1, "tol": 0.0, **parameters}
+    theirs = Reference(algorithm="lloyd", **common).fit(X, sample_weight=weight)
+    return KMeans(**common).fit(X, sample_weight=weight), theirs
+
+
+def assert_agree(ours, theirs):
+    np.testing.assert_allclose(ours.cluster_centers_, theirs.cluster_centers_, atol=1e-10)
+    np.testing.assert_array_equal(ours.labels_, theirs.labels_)
+    assert ours.inertia_ == pytest.approx(theirs.inertia_, rel=1e-11)
+    assert ours.n_iter_ == theirs.n_iter_
+
+
+@settings(max_examples=40)
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    d=st.integers(1, 6),
+    k=st.integers(1, 6),
+    n=st.integers(60, 400),
+    weighted=st.booleans(),
+)
+def test_lloyd_agrees(seed, d, k, n, weighted):
+    rng = np.random.default_rng(seed)
+    X = heaps(rng, n, d, k)
+    # Rows as centres: none starts empty.
+    init = X[rng.choice(n, k, replace=False)]
+    assert_agree(*both(X, init, rng.uniform(0.1, 3, n) if weighted else None))
+
+
+@pytest.mark.parametrize(("data", "k"), [("old_faithful", 2), ("gvhd", 6), ("life_sciences", 4)])
+def test_real_data_agree(data, k, request):
+    X = request.getfixturevalue(data)
+    ours, theirs = both(X, X[:: len(X) // k][:k])
+    np.testing.assert_allclose(ours.cluster_centers_, theirs.cluster_centers_, rtol=1e-9)
+    np.testing.assert_array_equal(ours.labels_, theirs.labels_)
+    assert ours.n_iter_ == theirs.n_iter_
+
+
+def test_far_from_zero_agrees():
+    rng = np.random.default_rng(6)
+    shift = 2.0**20
+    shifted = heaps(rng, 500, 3, 4) + shift
+    X = shifted - shift
+    ours, _ = both(shifted, shifted[:4])
+    _, theirs = both(X, X[:4])
+    ours.cluster_centers_ -= shift
+    np.testing.assert_allclose(ours.cluster_centers_, theirs.cluster_centers_, atol=1e-8)
+    np.testing.assert_array_equal(ours.labels_, theirs.labels_)
+
+
+def test_methods_agree_given_the_same_centres():
+    rng = np.random.default_rng(7)
+    X, new = heaps(rng, 300, 3, 4), 3 * rng.normal(size=(9000, 3))
+    ours, theirs = both(X, X[:4])
+    np.testing.assert_array_equal(ours.predict(new), theirs.predict(new))
+    np.testing.assert_allclose(ours.transform(new), theirs.transform(new), rtol=1e-9)
+    assert ours.score(new) == pytest.approx(theirs.score(new), rel=1e-10)
+    weight = rng.uniform(0, 2, len(new))
+    assert ours.score(new, sample_weight=weight) == pytest.approx(
+        theirs.score(new, sample_weight=weight), rel=1e-10
+    )
+    np.testing.assert_array_equal(ours.fit_predict(X), ours.labels_)
+    np.testing.assert_allclose(ours.fit_transform(X), ours.transform(X))
+    assert ours.labels_.dtype == theirs.labels_.dtype
+
+
+def test_an_empty_cluster_keeps_its_centre():
+    """Documented: scikit-learn moves it to a far record, which would hang on a single row."""
+    rng = np.random.default_rng(8)
+    X = heaps(rng, 200, 2, 2)
+    nowhere = np.array([[1e6, 1e6]])
+    model = KMeans(3, init=np.vstack([X[:2], nowhere]), n_init=1, tol=0).fit(X)
+    without = KMeans(2, init=X[:2], n_init=1, tol=0).fit(X)
+    np.testing.assert_array_equal(model.cluster_centers_[2], nowhere[0])
+    np.testing.assert_allclose(model.cluster_centers_[:2], without.cluster_centers_, atol=1e-12)
+    np.testing.assert_array_equal(model.labels_, without.labels_)
+
+
+def test_the_default_start_finds_separate_heaps():
+    rng = np.random.default_rng(9)
+    centres = 50.0 * np.array([[0, 0], [0, 1], [1, 0], [1, 1], [2, 0.5]])
+    label = rng.integers(0, 5, 600)
+    model = KMeans(5).fit(centres[label] + rng.normal(size=(600, 2)))
+    found = model.cluster_centers_[np.lexsort(model.cluster_centers_.round(-1).T[::-1])]
+    np.testing.assert_allclose(found, centres, atol=1)
+    # One cluster per heap, whatever the numbering.
+    assert len(set(zip(label.tolist(), model.labels_.tolist(), strict=True))) == 5
+
+
+def test_ties_go_to_the_lower_index():
+    model = KMeans(2, init=[[0.0], [2.0]], n_init=1, max_iter=1)
+    model.fit([[0.0], [2.0]])
+    assert model.predict([[1.0]]).tolist() == [0]
+
+
+@pytest.mark.parametrize("init", ["split", "k-means++", "random"])
+def test_starts_are_reproducible_and_the_best_is_kept(init):
+    rng = np.random.default_rng(10)
+    X = heaps(rng, 400, 2, 9)
+    fits = [KMeans(9, init=init, n_init=n, random_state=3).fit(X) for n in (1, 8, 8)]
+    assert fits[1].inertia_ <= fits[0].inertia_ * (1 + 1e-12)
+    np.testing.assert_array_equal(fits[1].cluster_centers_, fits[2].cluster_centers_)
+    same = KMeans(9, init=init, n_init=8, random_state=np.random.RandomState(3)).fit(X)
+    np.testing.assert_array_equal(same.cluster_centers_, fits[1].cluster_centers_)
+
+
+def test_a_callable_start_is_asked_as_scikit_learn_asks():
+    X = heaps(np.random.default_rng(11), 100, 2, 3)
+    seen = []
+
+    def init(X, n_clusters, random_state):
+        seen.append((X.shape, n_clusters, type(random_state)))
+        return X[:n_clusters]
+
+    model = KMeans(3, init=init, tol=0).fit(X)
+    given_array = KMeans(3, init=X[:3], n_init=1, tol=0).fit(X)
+    np.testing.assert_array_equal(model.cluster_centers_, given_array.cluster_centers_)
+    assert seen == [((100, 2), 3, np.random.RandomState)]

@@ -1,0 +1,156 @@
+"""Who may import whom (docs/all-of-privem.md). Read from the source, so nothing is imported."""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+LEVELS = {
+    "tree": 0,
+    "linalg": 0,
+    "kernels": 0,
+    "core": 1,
+    "models": 2,
+    "noise": 2,
+    "accounting": 2,
+    "sources": 2,
+    "federation": 2,
+    "plans": 3,
+    "run": 3,
+    "ledger": 3,
+    "statement": 3,
+    "estimators": 4,
+    "cli": 5,
+    "report": 5,
+    "datasets": 5,
+    "demo": 5,
+    "audit": 5,
+    "experiments": 5,
+}
+# The ground floor is one unit, and so is the top; in between siblings do not know each other.
+SIBLINGS_MAY = {0, 5}
+# The loop knows the vocabulary and nothing else.
+ONLY = {"run": {"core"}}
+HEAVY = {"matplotlib", "dask", "tenseal", "flwr", "torch", "cupy", "psycopg", "opendp"}
+
+
+def _imports(tree: ast.AST, package: str) -> Iterator[tuple[str, int]]:
+    """Absolute dotted names of everything imported, and the line; ``package`` is where we are."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                yield alias.name, node.lineno
+        elif isinstance(node, ast.ImportFrom):
+            base = node.module or ""
+            if node.level:
+                parts = package.split(".")
+                parts = parts[: len(parts) - node.level + 1]
+                base = ".".join([*parts, base] if base else parts)
+            for alias in node.names:
+                yield f"{base}.{alias.name}", node.lineno
+
+
+def _at_module_level(tree: ast.Module) -> ast.Module:
+    """The statements that run on import: functions are cut away, ``if TYPE_CHECKING`` too."""
+
+    class Cut(ast.NodeTransformer):
+        def visit_FunctionDef(self, node):
+            return None
+
+        visit_AsyncFunctionDef = visit_FunctionDef
+
+        def visit_If(self, node):
+            return None if "TYPE_CHECKING" in ast.unparse(node.test) else self.generic_visit(node)
+
+    return Cut().visit(tree)
+
+
+def violations(path: Path, text: str) -> list[str]:
+    """Everything wrong with the imports of one file; ``path`` is relative to src/."""
+    module = ".".join(path.with_suffix("").parts)
+    package = module.removesuffix(".__init__") if path.name == "__init__.py" else ""
+    package = package or module.rpartition(".")[0]
+    if module in ("privem.__init__", "privem.__main__"):
+        return []
+    me = path.parts[1].removesuffix(".py")
+    if me not in LEVELS:
+        return [f"{path}: unknown module {me!r}: give it a level in tests/test_layers.py"]
+    found = []
+    tree = ast.parse(text)
+    for name, line in _imports(tree, package):
+        top, _, rest = name.partition(".")
+        where = f"{path}:{line}: {me}"
+        if top == "sklearn" and any(part.startswith("_") for part in rest.split(".")):
+            found.append(f"{where} imports the private {name}")
+        if top != "privem":
+            continue
+        other = rest.partition(".")[0]
+        if other in ("", "__version__") or other == me:
+            continue
+        if other not in LEVELS:
+            if LEVELS[me] < 5:  # the top may use the public names of the package itself
+                found.append(f"{where} imports privem.{other}, which has no level")
+            continue
+        level = LEVELS[other]
+        if level > LEVELS[me]:
+            found.append(f"{where} imports {other}, which is above it")
+        elif level == LEVELS[me] and level not in SIBLINGS_MAY:
+            found.append(f"{where} imports {other}, its sibling")
+        elif other not in ONLY.get(me, {other}):
+            found.append(f"{where} imports {other}; it may import {sorted(ONLY[me])} only")
+    for name, line in _imports(_at_module_level(tree), package):
+        if name.partition(".")[0] in HEAVY:
+            found.append(f"{path}:{line}: {name} is heavy: import it inside the function using it")
+    return found
+
+
+def test_imports_point_down(root):
+    source = root / "src"
+    files = sorted((source / "privem").rglob("*.py"))
+    assert len(files) > 30
+    found = [v for f in files for v in violations(f.relative_to(source), f.read_text("utf-8"))]
+    assert not found, "\n".join(found)
+
+
+@pytest.mark.parametrize(
+    ("path", "text", "complaint"),
+    [
+        ("privem/tree.py", "from .core import Block", "above"),
+        ("privem/tree.py", "import privem.estimators.kmeans", "above"),
+        ("privem/core.py", "from . import plans", "above"),
+        ("privem/core.py", "def f():\n    from privem.run import run", "above"),
+        ("privem/models/kmeans.py", "from ..noise.exact import Exact", "sibling"),
+        ("privem/models/deep/er.py", "from ...sources import read_rows", "sibling"),
+        ("privem/models/__init__.py", "from ..sources.array import ArrayRows", "sibling"),
+        ("privem/run.py", "from .tree import Array", "only"),
+        ("privem/plans/mixture.py", "from ..run import run", "sibling"),
+        ("privem/novel.py", "import numpy", "unknown module 'novel'"),
+        ("privem/models/kmeans.py", "from ..novel import thing", "no level"),
+        ("privem/cli/main.py", "import matplotlib.pyplot as plt", "heavy"),
+        ("privem/demo.py", "class A:\n    from torch import nn", "heavy"),
+        ("privem/demo.py", "try:\n    import dask\nexcept ImportError:\n    pass", "heavy"),
+        ("privem/estimators/base.py", "from sklearn.utils._param_validation import X", "private"),
+        ("privem/estimators/base.py", "from sklearn.utils import _safe_indexing", "private"),
+        ("privem/estimators/base.py", "import sklearn.cluster._kmeans", "private"),
+    ],
+)
+def test_a_planted_violation_is_caught(path, text, complaint):
+    assert any(complaint in v for v in violations(Path(path), text))
+
+
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [
+        ("privem/models/kmeans.py", "from ..core import Block\nfrom .moments import Frame"),
+        ("privem/models/kmeans.py", "from privem.models import moments"),
+        ("privem/plans/mixture.py", "from ..noise.exact import Exact\nfrom ..models import kmeans"),
+        ("privem/kernels/direct.py", "from ..tree import Array"),
+        ("privem/cli/main.py", "from .. import GaussianMixture, __version__"),
+        ("privem/demo.py", "def f():\n    import matplotlib"),
+        ("privem/demo.py", "if TYPE_CHECKING:\n    from torch import Tensor"),
+        ("privem/estimators/base.py", "from sklearn.utils.validation import validate_data"),
+    ],
+)
+def test_what_is_allowed_passes(path, text):
+    assert violations(Path(path), text) == []

@@ -1,0 +1,78 @@
+"""Packed symmetric matrices and eigenvalue floors."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
+from privem.linalg import floor_eigenvalues, invert_cholesky, smat, svec, symmetric_pairs
+
+dimensions = st.integers(1, 12)
+
+
+def symmetric(d, elements):
+    return arrays(float, (d, d), elements=elements).map(lambda a: np.triu(a) + np.triu(a, 1).T)
+
+
+@pytest.mark.parametrize("d", range(1, 12))
+def test_every_entry_is_named_once(d):
+    i, j = symmetric_pairs(d)
+    assert len(i) == d * (d + 1) // 2
+    assert len({frozenset(pair) for pair in zip(i.tolist(), j.tolist(), strict=True)}) == len(i)
+
+
+@given(dimensions.flatmap(lambda d: symmetric(d, st.floats(-1e3, 1e3))))
+def test_svec_is_an_isometry_and_smat_its_inverse(matrix):
+    d = len(matrix)
+    np.testing.assert_allclose(smat(svec(matrix), d), matrix, rtol=1e-15, atol=0)
+    assert np.linalg.norm(svec(matrix)) == pytest.approx(np.linalg.norm(matrix), rel=1e-12)
+
+
+def test_svec_of_several_matrices_at_once():
+    stack = np.random.default_rng(0).normal(size=(4, 3, 3))
+    stack = stack + np.swapaxes(stack, 1, 2)
+    np.testing.assert_array_equal(svec(stack), np.stack([svec(m) for m in stack]))
+
+
+@settings(max_examples=60)
+@given(st.data())
+def test_any_symmetric_matrix_is_raised_to_its_floor(data):
+    d = data.draw(dimensions)
+    magnitude = data.draw(st.sampled_from([1e-290, 1e-20, 1.0, 1e20, 1e290]))
+    matrix = data.draw(symmetric(d, st.floats(-1, 1))) * magnitude
+    floor = 10.0 ** data.draw(arrays(float, d, elements=st.floats(-30, 20)))
+    raised = floor_eigenvalues(matrix, floor)
+    np.testing.assert_array_equal(raised, raised.T)
+    invert_cholesky(raised)
+    # In the unit of each column the smallest eigenvalue is at least one, to the rounding that a
+    # matrix of this size allows, or half where it was not below that to begin with.
+    with np.errstate(over="ignore"):
+        scaled = raised / np.sqrt(floor) / np.sqrt(floor)[:, None]
+    if np.isfinite(scaled).all():
+        values = np.linalg.eigvalsh(scaled)
+        assert values[0] >= 0.49 - 64 * d * np.finfo(float).eps * values[-1]
+
+
+@given(dimensions, st.integers(0, 2**32 - 1))
+def test_a_matrix_above_its_floor_keeps_every_bit(d, seed):
+    a = np.random.default_rng(seed).normal(size=(2 * d, d))
+    matrix = a.T @ a + np.eye(d)
+    matrix = (matrix + matrix.T) / 2
+    np.testing.assert_array_equal(floor_eigenvalues(matrix, np.full(d, 0.5)), matrix)
+
+
+def test_columns_of_very_different_size_keep_their_own():
+    # One floor for all (of 1e-12 of the mean variance, 50) would drown the second column.
+    matrix = np.array([[1e14, 1e7], [1e7, 1.0 - 1e-13]])  # singular to rounding
+    raised = floor_eigenvalues(matrix, 1e-12 * np.diag(matrix))
+    np.testing.assert_allclose(np.diag(raised), np.diag(matrix), rtol=1e-3)
+    np.linalg.cholesky(raised)
+
+
+def test_whitening():
+    a = np.random.default_rng(3).normal(size=(9, 4))
+    matrix = a.T @ a
+    w = invert_cholesky(matrix)
+    np.testing.assert_allclose(w @ matrix @ w.T, np.eye(4), atol=1e-12)
+    np.testing.assert_array_equal(np.triu(w, 1), 0)

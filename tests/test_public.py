@@ -1,0 +1,76 @@
+"""What the package promises: its names, their documentation, its extras, its version."""
+
+import importlib.metadata
+import inspect
+import re
+import tomllib
+
+import pytest
+
+import privem
+
+# The public names of the design (docs/all-of-privem.md) that exist by now.
+NAMES = {"GaussianMixture", "KMeans", "FactorAnalysis", "ModelFileError", "load"}
+GPU = {"torch", "cupy"}
+
+
+def test_all_is_what_is_documented(root):
+    assert set(privem.__all__) == NAMES
+    page = (root / "docs" / "all-of-privem.md").read_text("utf-8")
+    # An error is documented where it is raised.
+    documented = page + inspect.getdoc(privem.load)
+    assert [name for name in NAMES if name not in documented] == []
+
+
+@pytest.mark.parametrize("name", sorted(NAMES))
+def test_every_public_object_is_explained_with_an_example(name):
+    thing = getattr(privem, name)
+    text = inspect.getdoc(thing)
+    assert text
+    if not (inspect.isclass(thing) and issubclass(thing, Exception)):
+        assert ">>>" in text, f"privem.{name} has no example"
+
+
+@pytest.mark.parametrize("name", ["GaussianMixture", "KMeans", "FactorAnalysis"])
+def test_every_parameter_and_method_is_documented(name):
+    cls = getattr(privem, name)
+    text = inspect.getdoc(cls)
+    parameters = text[text.index("Parameters\n") : text.index("Attributes\n")]
+    undocumented = [
+        p
+        for p in inspect.signature(cls).parameters
+        if not re.search(rf"^[\w, ]*\b{p}\b[\w, ]* :", parameters, re.MULTILINE)
+    ]
+    assert undocumented == []
+    bare = [
+        method
+        for method, function in inspect.getmembers(cls, inspect.isfunction)
+        if not method.startswith("_") and function.__module__.startswith("privem")
+        if not inspect.getdoc(function)
+    ]
+    assert bare == []
+
+
+def test_version_is_the_same_everywhere(root):
+    assert importlib.metadata.version("privem") == privem.__version__
+    changelog = root / "CHANGELOG.md"
+    if changelog.exists():
+        latest = re.search(r"^## \[?(\d+\.\d+\.\d+|Unreleased)", changelog.read_text("utf-8"), re.M)
+        assert latest
+        assert latest[1] in (privem.__version__, "Unreleased")
+
+
+def test_all_extra_covers_every_extra_but_the_gpu_ones(root):
+    project = tomllib.loads((root / "pyproject.toml").read_text("utf-8"))["project"]
+    extras = project["optional-dependencies"]
+    covered = set()
+    for requirement in extras["all"]:
+        match = re.fullmatch(r"privem\[([\w,\s-]+)\]", requirement)
+        assert match, f"`all` should name extras, not {requirement!r}"
+        covered |= {name.strip() for name in match[1].split(",")}
+
+    def on_gpu(requirements):
+        return any(re.match(r"[\w-]+", r)[0].partition("-")[0] in GPU for r in requirements)
+
+    expected = {name for name, needs in extras.items() if name != "all" and not on_gpu(needs)}
+    assert covered == expected
