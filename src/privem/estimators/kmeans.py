@@ -122,13 +122,16 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Es
         starts = self._starts(X, rows)
         plan = KMeansPlan(self._names(), self.n_clusters, self.max_iter, self.tol, starts)
         with Verbose(self, self.verbose, 1):
-            _, fit = self._run(plan, rows)
+            frame, fit = self._run(plan, rows)
         self.cluster_centers_ = fit.state.centres
         self.n_iter_ = fit.n_iter
         source = LocalSource(rows, self.n_jobs)
-        parts = list(source.each(self._assign, block_rows=4088))
-        self.labels_ = np.concatenate([labels for labels, _ in parts])
-        self.inertia_ = float(sum(inertia for _, inertia in parts))
+        # Filled in place: a list of parts and their concatenation would be twice the labels.
+        self.labels_, self.inertia_, at = np.empty(int(frame.rows), dtype=np.int32), 0.0, 0
+        for labels, inertia in source.each(self._assign, block_rows=4088):
+            self.labels_[at : at + len(labels)] = labels
+            self.inertia_ += inertia
+            at += len(labels)
         if not fit.converged:
             warnings.warn(
                 "k-means did not converge: increase max_iter or tol",

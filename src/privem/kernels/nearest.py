@@ -30,11 +30,12 @@ def nearest(
     score = scratch.take("score", (len(centres), b))
     np.dot(centres, x, out=score)
     score -= 0.5 * np.einsum("ij,ij->i", centres, centres)[:, None]
-    best = score[0].copy()
-    label = np.zeros(b, dtype=np.int64)
-    for k in range(1, len(centres)):
-        better = score[k] > best
-        np.copyto(label, k, where=better)
-        np.maximum(best, score[k], out=best)
+    best = np.maximum.reduce(score, axis=0)
+    if len(centres) > 24:  # measured: one argmax over rows beats as many comparisons
+        label = np.ascontiguousarray(score.T).argmax(axis=1)
+    else:
+        label = np.zeros(b, dtype=np.int64)
+        for k in range(len(centres) - 1, -1, -1):
+            np.copyto(label, k, where=score[k] == best)
     distance = np.einsum("ij,ij->j", x, x) - 2.0 * best
     return x, label, np.maximum(distance, 0.0)

@@ -152,7 +152,7 @@ class MixtureQuery:
     def block_rows(self) -> int:
         """Rows per call: several of the kernel's tiles, so that a block's bookkeeping is cheap."""
         components, d = self.mixture.means.shape
-        return direct_block_rows(d) if self.direct else 8 * self.features.tile_rows(components)
+        return direct_block_rows(d) if self.direct else 4 * self.features.tile_rows(components)
 
     @cached_property
     def origins(self) -> Array:

@@ -18,7 +18,7 @@ from .checks import refuse_non_finite, refuse_weights
 __all__ = ["ScanRows", "read_file"]
 
 # Rows per batch asked of polars: big enough to amortise a batch, small enough for the cache.
-_BATCH = 65_536
+_BATCH = 32_768
 
 
 def read_file(

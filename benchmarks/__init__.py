@@ -1,0 +1,1 @@
+"""Ratios against scikit-learn, memory and scaling; run by ``make bench``."""
