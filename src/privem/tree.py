@@ -85,30 +85,31 @@ class RunningSum(Generic[T]):
     """
 
     def __init__(self) -> None:
-        self._high: T | None = None
-        self._low: T | None = None
+        self._like: T | None = None
+        self._sums: list[tuple[str, Array, Array]] = []
 
     def add(self, item: T) -> None:
         """Add one block's statistic."""
-        if self._high is None or self._low is None:
-            self._high = map_leaves(lambda a: np.asarray(a, dtype=np.float64), item)
-            self._low = map_leaves(np.zeros_like, self._high)
+        if self._like is None:
+            self._like = item
+            self._sums = [
+                (name, np.array(leaf), np.zeros_like(leaf)) for name, leaf in leaves(item).items()
+            ]
             return
-        high = map_leaves(np.add, self._high, item)
-        self._low = map_leaves(_carry, self._low, high, self._high, item)
-        self._high = high
+        # Written out on plain arrays: this runs once per block, beside a kernel of microseconds.
+        with np.errstate(invalid="ignore"):
+            for name, high, low in self._sums:
+                leaf = getattr(item, name)
+                total = high + leaf
+                seen = total - high
+                error = (high - (total - seen)) + (leaf - seen)
+                # An infinite sum has no rounding error to speak of: keep the infinity.
+                low += error if np.isfinite(error).all() else np.where(np.isfinite(total), error, 0)
+                high[...] = total
 
     def value(self) -> T | None:
         """The total so far; ``None`` before the first block."""
-        if self._high is None or self._low is None:
+        if self._like is None:
             return None
-        return add(self._high, self._low)
-
-
-def _carry(low: Array, total: Array, before: Array, item: Array) -> Array:
-    """What ``total = before + item`` rounded away, added to ``low``."""
-    # An infinite sum has no rounding error to speak of; keep the infinity, not inf - inf.
-    with np.errstate(invalid="ignore"):
-        seen = total - before
-        error = (before - (total - seen)) + (item - seen)
-        return low + np.where(np.isfinite(total), error, 0.0)
+        sums = {name: high + low for name, high, low in self._sums}
+        return dataclasses.replace(self._like, **sums)  # type: ignore[type-var]
