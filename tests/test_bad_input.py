@@ -398,6 +398,23 @@ def _(folder):
             yield from each(cut)
 
 
+@case("a CSV file without a header")
+def _(folder):
+    yield from each(written(folder / "bare.csv", "1.5,2\n3,4\n5,6\n"))
+
+
+@case("a CSV file separated by semicolons")
+def _(folder):
+    yield from each(written(folder / "other.csv", "a;b\n1;2\n3;4\n"))
+
+
+@case("a folder of both CSV and Parquet files")
+def _(folder):
+    pl.DataFrame({"a": [1.0, 2.0]}).write_csv(folder / "one.csv")
+    pl.DataFrame({"a": [1.0, 2.0]}).write_parquet(folder / "two.parquet")
+    yield from each(folder)
+
+
 @case("a folder without tables")
 def _(folder):
     written(folder / "notes.txt", "x")

@@ -160,9 +160,12 @@ def test_samples_have_the_moments_of_the_mixture(kind):
 
 
 def test_progress_is_printed_on_request(capsys):
-    GaussianMixture(4, verbose=2).fit(heaps())
+    model = GaussianMixture(4, verbose=2, verbose_interval=1, n_init=2).fit(heaps())
     text = capsys.readouterr().out
-    assert "EM 1" in text
+    assert text.count("Initialization") == 2
+    assert text.count("Iteration") >= model.n_iter_ + 1
     assert "objective" in text
+    GaussianMixture(4, verbose=1, verbose_interval=1000).fit(heaps())
+    assert capsys.readouterr().out == "Initialization 1\n"
     GaussianMixture(4).fit(heaps())
     assert capsys.readouterr().out == ""

@@ -75,11 +75,11 @@ def fit(
         Kind, typer.Option("--model", "-m", help="Gaussian mixture, k-means or factor analysis.")
     ] = Kind.gmm,
     columns: Annotated[
-        str | None,
+        list[str] | None,
         typer.Option(
             "--columns",
             metavar="A,B,...",
-            help="Which columns, by name. All but the weight if not given.",
+            help="Which columns, by name; may be repeated. All but the weight if not given.",
         ),
     ] = None,
     weight: Annotated[
@@ -231,14 +231,17 @@ def demo(
     show(*describe_demo(run_demo(out, rows, seed, say=emit)))
 
 
-def _split(columns: str | None) -> list[str] | None:
+def _split(columns: list[str] | None) -> list[str] | None:
     """Names between commas; a name with a comma in it goes in double quotes."""
-    if columns is None:
+    if not columns:
         return None
-    names = [name.strip() for name in next(csv.reader([columns], skipinitialspace=True), [])]
-    if not names or not all(names):
-        raise click.UsageError(f"--columns {columns!r} does not name columns: expected a,b,c")
-    return names
+    found: list[str] = []
+    for text in columns:
+        names = [name.strip() for name in next(csv.reader([text], skipinitialspace=True), [])]
+        if not names or not all(names):
+            raise click.UsageError(f"--columns {text!r} does not name columns: expected a,b,c")
+        found += names
+    return found
 
 
 def main() -> None:

@@ -35,7 +35,14 @@ class Estimator(BaseEstimator):  # type: ignore[misc]
     # Called with each stage and release: the command line hangs its progress bar here.
     _watch: Callable[[Stage, Release[Any]], None] | None = None
 
+    # Every estimator by name: what ``privem.load`` can bring back.
+    kinds: ClassVar[dict[str, type[Estimator]]] = {}
+
     n_jobs: int | None
+
+    def __init_subclass__(cls, **more: Any) -> None:
+        super().__init_subclass__(**more)
+        Estimator.kinds[cls.__name__] = cls
 
     def _open(self, X: Any, y: Any = None, sample_weight: Any = None, groups: Any = None) -> Rows:
         """Rows to fit on: checks their form, records the names and number of features."""
@@ -57,12 +64,7 @@ class Estimator(BaseEstimator):  # type: ignore[misc]
                 raise TypeError("give the weight when opening the rows: read_file(weight=...)")
             rows: Rows = X
             return rows
-        opened = read_file(Path(X), weight=weight)
-        if isinstance(y, str):
-            if not hasattr(opened, "without"):
-                raise ValueError(f"y={y!r} names a column, but {os.fspath(X)!r} has no names")
-            opened = opened.without(y)
-        return opened
+        return read_file(Path(X), weight=weight, without=y if isinstance(y, str) else None)
 
     def _open_array(self, X: Any, weight: Any, groups: Any, reset: bool) -> Rows:
         if is_frame(X):

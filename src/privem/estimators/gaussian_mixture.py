@@ -188,8 +188,8 @@ class GaussianMixture(DensityMixin, Estimator):  # type: ignore[misc]
         X : array, data frame, path or rows
             The records: ``(n_samples, n_features)``, or a ``.npy``, ``.csv`` or ``.parquet`` file
             (or folder of files), or what :func:`privem.sources.read_file` returns.
-        y : ignored
-            With a path, the name of a column to leave out.
+        y : ignored, or str
+            With a path, the name of a column to leave out, such as a label.
         sample_weight : array-like of shape (n_samples,), optional
             How much each record counts; with a path, the name of a column.
         groups : array-like of shape (n_samples,), optional

@@ -45,6 +45,8 @@ def save_model(estimator: Any, path: str | os.PathLike[str]) -> None:
 def _write_atomically(path: Path, text: str) -> None:
     if path.exists() and not path.is_file():
         raise OSError(f"{str(path)!r} is not a regular file: a model cannot be written there")
+    if not path.parent.exists():
+        raise FileNotFoundError(f"there is no folder {str(path.parent)!r} to write to")
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", text=True)
     try:
         with os.fdopen(handle, "w", encoding="utf-8") as file:
@@ -134,9 +136,9 @@ def load(path: str | os.PathLike[str]) -> Any:
     >>> bool(np.all(privem.load(model.save(path) and path).means_ == model.means_))
     True
     """
-    from . import FactorAnalysis, GaussianMixture, KMeans
+    from .base import Estimator  # which writes itself by this module
 
-    kinds = {cls.__name__: cls for cls in (FactorAnalysis, GaussianMixture, KMeans)}
+    kinds = Estimator.kinds
     where = repr(os.fspath(path))
     try:
         content = json.loads(Path(path).read_text(encoding="utf-8"), parse_constant=_refuse)

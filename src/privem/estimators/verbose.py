@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING, Any
 
 from ..core import Release, Stage
@@ -13,12 +14,17 @@ __all__ = ["Verbose"]
 
 
 class Verbose:
-    """While entered, prints a line for every so many releases of an estimator's fit."""
+    """While entered, prints a line for every so many iterations of an estimator's fit.
+
+    Level 1 says when a run begins and how far it is; level 2 adds what each iteration gained and
+    how long it took.
+    """
 
     def __init__(self, estimator: Estimator, level: int, interval: int) -> None:
         self._estimator, self._level, self._interval = estimator, level, interval
         self._before = estimator._watch
-        self._seen = 0
+        self._run = 0
+        self._clock = time.perf_counter()
 
     def __enter__(self) -> Verbose:
         if self._level:
@@ -34,6 +40,17 @@ class Verbose:
     def _show(self, stage: Stage, release: Release[Any]) -> None:
         if self._before is not None:
             self._before(stage, release)
-        self._seen += 1
-        if self._level > 1 or self._seen % self._interval == 0:
-            print(f"{stage.name:>12}  {stage.progress}".rstrip())
+        *_, last = stage.name.split()
+        if not last.isdigit():
+            return  # Passes that look for a start are not iterations.
+        iteration = int(last)
+        if iteration == 1:
+            self._run += 1
+            print(f"Initialization {self._run}")
+        if iteration % self._interval == 0:
+            line = f"  Iteration {iteration}"
+            if self._level > 1:
+                now = time.perf_counter()
+                line += f"  {stage.progress}  {now - self._clock:.3f} s"
+                self._clock = now
+            print(line)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +25,7 @@ def read_file(
     path: str | Path,
     columns: Sequence[str] | None = None,
     weight: str | NDArray[np.float64] | None = None,
+    without: str | None = None,
 ) -> Rows:
     """Open a file of rows without reading it whole.
 
@@ -37,6 +38,8 @@ def read_file(
         Which columns, in which order. All but the weight by default.
     weight : str or array, optional
         A column that holds each record's weight, or the weights themselves.
+    without : str, optional
+        A column to leave out, of whatever type: a label, say.
 
     Returns
     -------
@@ -56,8 +59,10 @@ def read_file(
         raise FileNotFoundError(f"no file or folder at {str(path)!r}")
     files = _files(path)
     if files[0].suffix == ".npy":
+        if without is not None:
+            raise ValueError(f"{str(path)!r}: a .npy file has no column names to leave out")
         return _read_npy(files[0], columns, weight)
-    return _scan(files, path, columns, weight)
+    return _scan(files, path, columns, weight, without)
 
 
 def _files(path: Path) -> list[Path]:
@@ -69,8 +74,11 @@ def _files(path: Path) -> list[Path]:
         if path.stat().st_size == 0:
             raise ValueError(f"{str(path)!r} is empty")
         return [path]
-    for suffix in (".parquet", ".csv"):
-        if files := sorted(path.glob(f"*{suffix}")):
+    tables = [sorted(path.glob(f"*{suffix}")) for suffix in (".parquet", ".csv")]
+    if all(tables):
+        raise ValueError(f"the folder {str(path)!r} holds both .parquet and .csv files")
+    for files in tables:
+        if files:
             return files
     raise ValueError(f"the folder {str(path)!r} holds no .parquet or .csv files")
 
@@ -162,12 +170,6 @@ class ScanRows:
             f"sample_weight has shape {self.weight.shape}, {self.label} has {rows} rows"
         )
 
-    def without(self, name: str) -> ScanRows:
-        """The same rows without one column."""
-        if name not in self.names:
-            raise ValueError(f"{self.label} has no column {name!r}; it has {', '.join(self.names)}")
-        return replace(self, names=[other for other in self.names if other != name])
-
 
 def _first_line(error: Exception) -> str:
     # What polars advises its own users is no help to ours.
@@ -183,11 +185,27 @@ def _scan_csv(files: Sequence[Path]) -> pl.LazyFrame:
     return scan(schema_overrides=dict.fromkeys(whole, pl.Float64))
 
 
+def _has_no_rows(scan: pl.LazyFrame, label: str) -> bool:
+    try:
+        return scan.head(1).collect().is_empty()
+    except pl.exceptions.PolarsError as error:
+        raise ValueError(f"{label} could not be read: {_first_line(error)}") from None
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
 def _scan(
     files: Sequence[Path],
     path: Path,
     columns: Sequence[str] | None,
     weight: str | NDArray[np.float64] | None,
+    without: str | None,
 ) -> ScanRows:
     label = repr(str(path))
     try:
@@ -197,15 +215,24 @@ def _scan(
         raise ValueError(f"{label} is not a readable table: {_first_line(error)}") from None
     if any(character in name for name in schema for character in "\0\ufffd"):
         raise ValueError(f"{label} is not a readable table: its first line is not text (UTF-8)")
+    if files[0].suffix == ".csv" and schema and all(_is_number(name) for name in schema):
+        raise ValueError(
+            f"{label} seems to have no header: its first line holds numbers, not column names"
+        )
     names = list(schema) if columns is None else list(columns)
-    if isinstance(weight, str) and columns is None:
-        names = [name for name in names if name != weight]
+    left_out = {weight if isinstance(weight, str) else None, without}
+    if without is not None and without not in schema:
+        raise ValueError(f"{label} has no column {without!r}; it has {', '.join(schema)}")
+    if columns is None:
+        names = [name for name in names if name not in left_out]
     for name in [*names, *([weight] if isinstance(weight, str) else [])]:
         if name not in schema:
             raise ValueError(f"{label} has no column {name!r}; it has {', '.join(schema)}")
         if not (schema[name].is_numeric() or schema[name] == pl.Boolean):
-            if scan.head(1).collect().is_empty():
+            if _has_no_rows(scan, label):
                 raise ValueError(f"Found array with 0 sample(s): {label} has no rows, only names")
+            if columns is None and len(schema) == 1 and ";" in name:
+                raise ValueError(f"{label} is separated by ';'; privem reads commas")
             raise ValueError(
                 f"column {name!r} of {label} holds {schema[name]}, not numbers; "
                 "choose columns (--columns on the command line), or encode it first"
