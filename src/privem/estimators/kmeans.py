@@ -121,7 +121,7 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Es
         rows = self._open(X, y, sample_weight, groups)
         starts = self._starts(X, rows)
         plan = KMeansPlan(self._names(), self.n_clusters, self.max_iter, self.tol, starts)
-        with Verbose(self, self.verbose, 1):
+        with Verbose(self, self.verbose, 1, "k-means"):
             frame, fit = self._run(plan, rows)
         self.cluster_centers_ = fit.state.centres
         self.n_iter_ = fit.n_iter

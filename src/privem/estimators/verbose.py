@@ -20,8 +20,9 @@ class Verbose:
     how long it took.
     """
 
-    def __init__(self, estimator: Estimator, level: int, interval: int) -> None:
+    def __init__(self, estimator: Estimator, level: int, interval: int, word: str = "EM") -> None:
         self._estimator, self._level, self._interval = estimator, level, interval
+        self._word = word
         self._before = estimator._watch
         self._run = 0
         self._clock = time.perf_counter()
@@ -40,8 +41,8 @@ class Verbose:
     def _show(self, stage: Stage, release: Release[Any]) -> None:
         if self._before is not None:
             self._before(stage, release)
-        *_, last = stage.name.split()
-        if not last.isdigit():
+        word, _, last = stage.name.rpartition(" ")
+        if word != self._word:
             return  # Passes that look for a start are not iterations.
         iteration = int(last)
         if iteration == 1:
