@@ -1,0 +1,76 @@
+"""What noise costs: events, accountants and calibration.
+
+An event says how much noise was added; an accountant turns it into (epsilon, delta); `calibrate`
+goes the other way. Accountants are pure functions, always round to the safe side and raise
+`NotValid` where no theorem covers the noise.
+
+Examples
+--------
+>>> release = Composed(((Gaussian(20.0, dimension=65, steps=2**24), 20), (Laplace(50.0), 1)))
+>>> epsilon(release, delta=1e-6) < 1.2
+True
+"""
+
+from __future__ import annotations
+
+from .as_dict import from_dict, to_dict
+from .auto import which
+from .calibrate import calibrate, mu_for, mu_total
+from .events import (
+    Composed,
+    Event,
+    Failure,
+    Gaussian,
+    Laplace,
+    NoPrivacy,
+    Nothing,
+    compose,
+    flatten,
+)
+from .registry import ACCOUNTANTS, Accountant, accountant_named
+from .verbs import NotValid
+
+__all__ = [
+    "ACCOUNTANTS",
+    "Accountant",
+    "Composed",
+    "Event",
+    "Failure",
+    "Gaussian",
+    "Laplace",
+    "NoPrivacy",
+    "NotValid",
+    "Nothing",
+    "calibrate",
+    "compose",
+    "delta",
+    "epsilon",
+    "flatten",
+    "from_dict",
+    "mu_for",
+    "mu_total",
+    "to_dict",
+    "which",
+]
+
+
+def epsilon(event: Event, delta: float, accountant: str = "auto") -> float:
+    """Epsilon of an event at `delta`, an upper bound.
+
+    Examples
+    --------
+    >>> epsilon(NoPrivacy(), 1e-6), epsilon(Nothing(), 1e-6)
+    (inf, 0.0)
+    """
+    return accountant_named(accountant).epsilon(event, delta)
+
+
+def delta(event: Event, epsilon: float, accountant: str = "auto") -> float:
+    """Delta of an event at `epsilon`, an upper bound.
+
+    Examples
+    --------
+    >>> delta(NoPrivacy(), 1.0), delta(Failure(1e-9), 1.0)
+    (1.0, 1e-09)
+    """
+    return accountant_named(accountant).delta(event, epsilon)

@@ -1,0 +1,216 @@
+"""Gaussian differential privacy: exact for continuous noise, and nearly so for discrete noise.
+
+Gaussian releases of noise multipliers m_t compose to one Gaussian release with mu^2 = sum 1/m_t^2,
+whose curve is known in closed form (Balle and Wang 2018, theorem 8; Dong, Roth and Su 2022,
+corollaries 2.13 and 3.3):
+
+    delta(eps) = Phi(-eps/mu + mu/2) - e^eps Phi(-eps/mu - mu/2)
+
+Discrete Gaussian noise of sigma lattice steps on an integer vector is within total variation 1/(250
+sigma^4) per coordinate of a *rounded continuous* Gaussian of variance sigma^2 - 1/12 (sigma >= 8),
+and rounding is post-processing. So mu^2 grows by the factor 1/(1 - 1/(12 sigma^2)), delta by (1 +
+e^eps) times the total variation. At sigma = 2^24 steps that is 3e-16 and 5e-32. Proof:
+docs/proofs/accounting.md, section 2.
+"""
+
+from __future__ import annotations
+
+import math
+
+from scipy.special import erfcx, ndtr, ndtri
+
+from .events import Event, Gaussian, Tally, tally
+from .verbs import TINY, NotValid, check_delta, check_epsilon, delta_of, epsilon_of, smallest
+
+_U = 2.0**-53
+_LEAST_STEPS = 8.0
+
+
+def hockey_stick(mu: float, epsilon: float) -> float:
+    """Upper bound, to rounding, of delta at `epsilon` for mu-GDP.
+
+    With a = eps/mu - mu/2, b = eps/mu + mu/2 and Mills' ratio M(x) = Phi(-x)/phi(x), phi(a) = e^eps
+    phi(b), so delta = phi(a) (M(a) - M(b)): nothing overflows, and the one subtraction gets its
+    rounding error added back.
+
+    Examples
+    --------
+    >>> round(hockey_stick(1.0, 1.0), 6)
+    0.126937
+    """
+    if mu == 0:
+        return 0.0
+    if math.isinf(mu):
+        return 1.0
+    a, b = epsilon / mu - mu / 2, epsilon / mu + mu / 2
+    if a - 4 * _U * b > 1e3:
+        return TINY  # underflows, but a positive number is still positive
+    tail = _mills(b)
+    if a > 0:
+        head = _mills(a)
+        gap = head - tail + 16 * _U * head
+        log_delta = -a * a / 2 - 0.5 * math.log(2 * math.pi) + math.log(gap) + (8 * b * b + 16) * _U
+        return max(math.exp(min(log_delta, 0.0)), TINY)
+    density = math.exp(-a * a / 2) / math.sqrt(2 * math.pi)
+    return min(1.0, float(ndtr(-a)) - density * tail + 16 * _U * (1 + b * density))
+
+
+def _mills(x: float) -> float:
+    return math.sqrt(math.pi / 2) * float(erfcx(x / math.sqrt(2)))
+
+
+def total_variation(steps: float) -> float:
+    """Distance of the discrete Gaussian from a rounded continuous one of variance steps^2 - 1/12.
+
+    Parameters
+    ----------
+    steps : float
+        Standard deviation of the discrete Gaussian in lattice steps, at least 8.
+
+    Returns
+    -------
+    float
+        1 / (250 steps^4), an upper bound for one coordinate.
+
+    Examples
+    --------
+    >>> total_variation(8)
+    9.765625e-07
+    """
+    if steps < _LEAST_STEPS:
+        raise NotValid(
+            f"gdp is proved for discrete noise of at least {_LEAST_STEPS:g} lattice steps, "
+            f"got {steps:g}; use a finer lattice, or accountant='zcdp', which holds for any"
+        )
+    return 1.0 / (250.0 * steps**4)
+
+
+def discreteness(drift: float, epsilon: float) -> float:
+    """(1 + e^epsilon) * drift: what a total variation of `drift` adds to delta at `epsilon`."""
+    return (
+        drift + math.exp(min(epsilon + math.log(drift), 700.0)) * (1 + 2.0**-40) if drift else 0.0
+    )
+
+
+def mu_total(event: Event) -> float:
+    """Composed mu of all Gaussian releases, rounded up; infinite for exact releases.
+
+    Examples
+    --------
+    >>> from privem.accounting.events import Composed, Gaussian
+    >>> round(mu_total(Composed(((Gaussian(8.0), 4),))), 9)
+    0.25
+    """
+    bill = tally(event)
+    return math.inf if bill.exact else gaussian_curve(bill)[0]
+
+
+def gaussian_curve(bill: Tally) -> tuple[float, float]:
+    """(mu, total variation) of the Gaussian part of a bill, both rounded up.
+
+    The part is then (eps, hockey_stick(mu, eps) + (1 + e^eps) * total variation)-private for every
+    eps.
+    """
+    squares = math.fsum(count * _mu_squared(event) for event, count in bill.gaussians)
+    drift = math.fsum(
+        count * event.dimension * total_variation(event.steps)
+        for event, count in bill.gaussians
+        if event.steps is not None
+    )
+    return math.sqrt(squares) * (1 + 8 * _U), drift * (1 + 8 * _U)
+
+
+def _mu_squared(event: Gaussian) -> float:
+    mu = 1.0 / event.noise_multiplier
+    square = max(mu * mu, TINY)  # an underflow to 0 would be perfect privacy
+    if event.steps is None:
+        return square
+    return square / (1.0 - 1.0 / (12.0 * event.steps * event.steps))
+
+
+def mu_for(epsilon: float, delta: float) -> float:
+    """Largest mu whose (continuous) Gaussian mechanism is (epsilon, delta)-private, rounded down.
+
+    Examples
+    --------
+    >>> round(mu_for(1.0, 1e-6), 4)
+    0.2367
+    """
+    epsilon, delta = check_epsilon(epsilon), check_delta(delta, zero=False)
+    slack = math.sqrt(-2 * math.log(delta))
+    # delta <= Phi(-a) <= exp(-a^2/2)/2 at this mu, so it is always small enough.
+    low = 2 * epsilon / (math.sqrt(slack * slack + 2 * epsilon) + slack)
+    high = 2 * low
+    while hockey_stick(high, epsilon) <= delta:
+        low, high = high, 2 * high
+    inverse = smallest(lambda x: hockey_stick(1 / x, epsilon) <= delta, 1 / high, 1 / low)
+    # A little less, so that `epsilon` with its own margin still answers at most epsilon.
+    return (1 - 2.0**-38) / inverse
+
+
+def _refuse_laplace(bill: Tally) -> None:
+    if bill.laplaces:
+        raise NotValid(
+            "gdp prices Gaussian noise only and this event holds Laplace noise; "
+            "use accountant='auto', 'zcdp', 'rdp' or 'pld'"
+        )
+
+
+def _turning_point(mu: float, drift: float) -> float:
+    """Where the curve stops falling: its derivative in e^eps is drift - Phi(-eps/mu - mu/2)."""
+    if drift == 0:
+        return math.inf
+    return max(0.0, mu * (-float(ndtri(min(drift, 0.5))) - mu / 2))
+
+
+def _curve(mu: float, drift: float, epsilon: float) -> float:
+    return hockey_stick(mu, epsilon) + discreteness(drift, epsilon)
+
+
+def _delta(bill: Tally, epsilon: float) -> float:
+    _refuse_laplace(bill)
+    mu, drift = gaussian_curve(bill)
+    # (eps', delta) implies (eps, delta) for eps' <= eps, so past the turning point delta stays
+    # where it is.
+    return min(1.0, _curve(mu, drift, min(epsilon, _turning_point(mu, drift))))
+
+
+def delta(event: Event, epsilon: float) -> float:
+    """Delta at a given epsilon.
+
+    Examples
+    --------
+    >>> from privem.accounting.events import Gaussian
+    >>> round(delta(Gaussian(1.0), 1.0), 6)
+    0.126937
+    """
+    return delta_of(event, epsilon, _delta)
+
+
+def _epsilon(bill: Tally, delta: float) -> float:
+    _refuse_laplace(bill)
+    mu, drift = gaussian_curve(bill)
+    if delta == 0 or math.isinf(mu):
+        return math.inf
+    if _curve(mu, drift, 0.0) <= delta:
+        return 0.0
+    end = _turning_point(mu, drift)
+    # Tail bound: at this epsilon hockey_stick is below delta/2.
+    high = mu * mu / 2 + mu * math.sqrt(-2 * math.log(delta)) * (1 + 1e-9)
+    if high > end or _curve(mu, drift, high) > delta:
+        high = end
+        if not math.isfinite(high) or _curve(mu, drift, high) > delta:
+            return math.inf
+    return smallest(lambda x: _curve(mu, drift, x) <= delta, 0.0, high)
+
+
+def epsilon(event: Event, delta: float) -> float:
+    """Epsilon at a given delta.
+
+    Examples
+    --------
+    >>> from privem.accounting.events import Composed, Gaussian
+    >>> round(epsilon(Composed(((Gaussian(65.2875, steps=2**24), 420),)), 1e-4), 4)
+    1.0
+    """
+    return epsilon_of(event, delta, _epsilon)
