@@ -19,7 +19,8 @@ LEVELS = {
     "plans": 3,
     "run": 3,
     "ledger": 3,
-    "statement": 3,
+    "meter": 3,
+    "statement": 3.5,  # says what the meter has counted
     "estimators": 4,
     "cli": 5,
     "report": 5,

@@ -13,6 +13,7 @@ saved or sent. The loop between plan and source is :func:`privem.run.run`, writt
 
 from __future__ import annotations
 
+import math
 from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, Protocol, TypeVar
@@ -23,14 +24,17 @@ from .tree import Array
 __all__ = [
     "Array",
     "Block",
+    "Group",
     "Model",
     "Noise",
     "Plan",
+    "PrivateQuery",
     "Query",
     "Release",
     "Rows",
     "Scratch",
     "Source",
+    "Spent",
     "Stage",
 ]
 
@@ -69,20 +73,92 @@ class Query(Protocol[Statistics_co]):
 
 
 @dataclass(frozen=True)
+class Group:
+    """Numbers released together: where they lie in the raveled statistic, what one person moves.
+
+    ``sensitivity`` is that of the exact sum over records, before rounding of any kind: in L2 for
+    ``"gaussian"`` noise, in L1 for ``"laplace"``.
+    """
+
+    name: str
+    where: slice
+    sensitivity: float
+    kind: str = "gaussian"
+
+    @property
+    def dimension(self) -> int:
+        """How many numbers."""
+        return int(self.where.stop - self.where.start)
+
+
+class PrivateQuery(Query[Statistics_co], Protocol[Statistics_co]):
+    """A query whose contribution per record is bounded, so that noise can hide it."""
+
+    def groups(self, neighbours: str) -> Sequence[Group]:
+        """A partition of the raveled statistic, with sensitivities; derived beside the code."""
+
+    def rounding(self, rows: float) -> float:
+        """A bound on the L2 distance of the computed sum from the exact one.
+
+        ``rows`` bounds the number of records, or the sum of their weights if they have any.
+        """
+
+
+@dataclass(frozen=True)
+class Spent:
+    """What one group of a release cost, as data: enough to price it again years later."""
+
+    name: str
+    kind: str
+    dimension: int
+    sensitivity: float
+    slack: float
+    grid: float
+    steps: int
+
+    @property
+    def scale(self) -> float:
+        """Sigma of the Gaussian, or scale of the Laplace noise."""
+        return self.steps * self.grid
+
+    @property
+    def deviation(self) -> float:
+        """Standard deviation of the noise on each number."""
+        return self.scale * (math.sqrt(2.0) if self.kind == "laplace" else 1.0)
+
+    @property
+    def multiplier(self) -> float:
+        """Noise scale over the sensitivity with all that widens it; rounded down."""
+        unit = math.sqrt(self.dimension) if self.kind == "gaussian" else self.dimension
+        return self.scale / (self.sensitivity + self.slack + self.grid * unit) * (1 - 2.0**-48)
+
+
+@dataclass(frozen=True)
 class Release(Generic[Statistics]):
     """What left the source: the sums after their noise, and the question they answer. Public."""
 
     query: Any
     """The query, which carries the frame (origin, means) the sums were taken about."""
     statistics: Statistics
-    deviation: float = 0.0
-    """Standard deviation of the noise on every number; zero when exact."""
+    deviation: Statistics | None = None
+    """Standard deviation of the noise on each number; ``None`` when exact."""
+    spent: tuple[Spent, ...] = ()
 
 
 class Noise(Protocol):
     """How a sum becomes a release."""
 
-    def release(self, query: Query[Statistics], total: Statistics) -> Release[Statistics]:
+    @property
+    def private(self) -> bool:
+        """Whether anything is hidden."""
+
+    def price(self, query: Any) -> tuple[Spent, ...]:
+        """What releasing this query costs. Data-free; raises where it cannot be done.
+
+        Noise that hides anything asks for a :class:`PrivateQuery`.
+        """
+
+    def release(self, query: Any, total: Statistics) -> Release[Statistics]:
         """Perturb a total and make it public."""
 
 

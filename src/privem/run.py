@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from .core import Plan, Release, Source, Stage
 
@@ -13,7 +13,19 @@ Result = TypeVar("Result")
 Watch = Callable[[Stage, Release[Any]], None]
 
 
-def run(plan: Plan[Result], source: Source, watch: Watch | None = None) -> Result:
+class Charge(Protocol):
+    """Whoever prices a stage before it runs, and may refuse it."""
+
+    def charge(self, stage: Stage) -> None:
+        """Add the stage's cost, or raise."""
+
+
+def run(
+    plan: Plan[Result],
+    source: Source,
+    watch: Watch | None = None,
+    meter: Charge | None = None,
+) -> Result:
     """Carry a plan out on a source.
 
     Parameters
@@ -24,6 +36,8 @@ def run(plan: Plan[Result], source: Source, watch: Watch | None = None) -> Resul
         Answers them; the only one who sees rows.
     watch : callable, optional
         Called with each stage and its release, both public: progress bars, recordings.
+    meter : Charge, optional
+        Charged for each stage before any row is read; private fits always have one.
 
     Returns
     -------
@@ -43,6 +57,8 @@ def run(plan: Plan[Result], source: Source, watch: Watch | None = None) -> Resul
     try:
         stage = next(stages)
         while True:
+            if meter is not None:
+                meter.charge(stage)
             release = source.release(stage)
             if watch is not None:
                 watch(stage, release)

@@ -69,7 +69,8 @@ class RunningSum(Generic[T]):
 
     The result is as if the block sums had been added in twice the precision and rounded once. So
     the number and order of blocks does not matter to the last few bits, and the error bound of a
-    private release (``docs/proofs``, later) holds however the work was split over threads.
+    private release (``docs/proofs/release.md``, section 3) holds however the work was split over
+    threads.
 
     Examples
     --------

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, TypeVar
 
-from ..core import Query, Release
+from ..core import Query, Release, Spent
 
 __all__ = ["Exact"]
 
@@ -15,6 +15,15 @@ Statistics = TypeVar("Statistics")
 @dataclass(frozen=True)
 class Exact:
     """Publishes the sum as it is. There is no privacy in that: it is what ``epsilon=None`` is."""
+
+    @property
+    def private(self) -> bool:
+        """Nothing is hidden."""
+        return False
+
+    def price(self, query: Query[Any]) -> tuple[Spent, ...]:
+        """An exact release has no finite price."""
+        return (Spent("exact", "none", 0, 0.0, 0.0, 0.0, 0),)
 
     def release(self, query: Query[Statistics], total: Statistics) -> Release[Statistics]:
         """Publish ``total`` unchanged."""

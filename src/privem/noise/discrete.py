@@ -1,0 +1,121 @@
+"""Discrete noise on a lattice: the one way a private sum becomes public.
+
+1. The whole sum is rounded once onto a lattice of step g, a power of two, so that dividing by g,
+   rounding, and multiplying back are exact in floating point.
+2. Exact integer noise is added (:mod:`privem.noise.sampler`).
+3. What is published is an integer multiple of g.
+
+The sensitivity charged is that of the rounded, computed sum: the query's own (derived beside it),
+plus twice the query's bound on its floating-point error, plus g sqrt(D) for rounding D numbers
+(each of two neighbours moves by at most g/2 per number). Proof: ``docs/proofs/release.md``, section
+1.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import numpy as np
+
+from ..core import Group, Release, Spent
+from ..tree import Array, ravel, unravel
+from .entropy import Entropy, os_entropy
+from .sampler import discrete_gaussian, discrete_laplace
+
+__all__ = ["Discrete"]
+
+Statistics = TypeVar("Statistics")
+
+_STEPS_LOG2 = 24  # the scale is at least 2**24 lattice steps
+_MOST_STEPS_LOG2 = 38  # and below 2**40, which the sampler can do
+_LIMIT = 2.0**62  # encoded sums stay below this, noise far below 2**62: int64 cannot wrap
+
+
+@dataclass(frozen=True)
+class Discrete:
+    """Discrete Gaussian or Laplace noise, as each group asks, at one noise multiplier.
+
+    Parameters
+    ----------
+    multiplier : float
+        Noise scale over (widened) sensitivity, for every group.
+    neighbours : {"add-remove", "replace-one"}
+        What one person may change.
+    rows : float
+        A public bound on the number of records (the sum of their weights, if they have any), for
+        the floating-point error.
+    entropy : Entropy
+        Where random bytes come from; anything but the default is for tests.
+    """
+
+    multiplier: float
+    neighbours: str
+    rows: float
+    entropy: Entropy = os_entropy
+
+    @property
+    def private(self) -> bool:
+        """Every record is hidden."""
+        return True
+
+    def price(self, query: Any) -> tuple[Spent, ...]:
+        """Lattice, noise and cost of each group of a ``PrivateQuery``, before any row is read."""
+        error = query.rounding(self.rows)
+        return tuple(self._spend(group, error) for group in query.groups(self.neighbours))
+
+    def _spend(self, group: Group, error: float) -> Spent:
+        d = group.dimension
+        # Norms of a vector of d numbers: of a half step each, twice; and of an L2 error in L1.
+        gaussian = group.kind == "gaussian"
+        unit, stretch = (math.sqrt(d), 1.0) if gaussian else (float(d), math.sqrt(d))
+        slack = 2 * error * stretch
+        # Fine enough that rounding to the lattice widens the sensitivity by a part in 256.
+        bits = max(_STEPS_LOG2, math.frexp(unit * self.multiplier)[1] + 8)
+        if bits > _MOST_STEPS_LOG2:
+            raise ValueError(
+                f"{group.name}: {d} numbers at a noise multiplier of {self.multiplier:.3g} need a "
+                f"finer lattice than 2^-{_MOST_STEPS_LOG2}; use a larger epsilon or fewer features"
+            )
+        if not math.isfinite(slack):
+            raise ValueError(
+                f"{group.name}: sums of {self.rows:.3g} records under these parameters have no "
+                "finite rounding error; start from wider covariances"
+            )
+        # Upward margins: no rounding here may end below the noise that was promised.
+        share = 1.0 / self.multiplier - unit * 2.0**-bits
+        wanted = (group.sensitivity + slack) / share * (1 + 2.0**-40)
+        grid = math.ldexp(1.0, math.frexp(wanted)[1] - 1 - bits)
+        # One record moves no number by more than the sensitivity; rows of them by rows times it.
+        if self.rows * (group.sensitivity + slack) / grid >= _LIMIT:
+            raise ValueError(
+                f"{group.name}: sums of {self.rows:.3g} records do not fit 62 bits at a noise "
+                f"multiplier of {self.multiplier:.3g}; use a smaller epsilon"
+            )
+        steps = math.ceil(wanted / grid)
+        return Spent(group.name, group.kind, d, group.sensitivity, slack, grid, steps)
+
+    def release(self, query: Any, total: Statistics) -> Release[Statistics]:
+        """Round, add noise, publish."""
+        exact = ravel(total)
+        noisy, deviation = np.empty_like(exact), np.empty_like(exact)
+        groups, prices = query.groups(self.neighbours), self.price(query)
+        edges = [0, *(group.where.stop for group in groups)]
+        if [group.where.start for group in groups] != edges[:-1] or edges[-1] != exact.size:
+            raise ValueError("the groups of a query must cut its numbers, in order, into pieces")
+        for group, spent in zip(groups, prices, strict=True):
+            noisy[group.where] = self._publish(exact[group.where], spent)
+            deviation[group.where] = spent.deviation
+        return Release(query, unravel(total, noisy), unravel(total, deviation), prices)
+
+    def _publish(self, exact: Array, spent: Spent) -> Array:
+        # Clamping moves neighbours no further apart. NaN cannot occur, records were clipped; if it
+        # did, it must not become the integer -2^63, to which no noise can be added.
+        steps = np.nan_to_num(np.rint(exact / spent.grid), nan=0.0)
+        encoded = np.clip(steps, -_LIMIT, _LIMIT).astype(np.int64)
+        if spent.kind == "gaussian":
+            noise = discrete_gaussian(spent.steps**2, encoded.size, self.entropy)
+        else:
+            noise = discrete_laplace(spent.steps, encoded.size, self.entropy)
+        return np.asarray((encoded + noise).astype(np.float64) * spent.grid)
