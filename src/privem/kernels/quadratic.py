@@ -21,7 +21,7 @@ from ..tree import Array
 from .scratch import Scratch
 from .softmax import softmax
 
-__all__ = ["Features", "log_joint", "responsibility_sums"]
+__all__ = ["Features", "Tiles", "log_joint", "responsibility_sums"]
 
 
 @dataclass(frozen=True)
@@ -96,7 +96,7 @@ class _Tile:
             step, unit = self.twice.strides
             self.rolled = as_strided(self.twice, (d // 2 + 1, d, b), (step, step, unit))
 
-    def load(self, rows: Array, origin: Array) -> None:
+    def load(self, rows: Array, origin: Array | float) -> None:
         """Lay b records out, centred."""
         d, x = self.features.d, self.x
         np.subtract(rows.T, origin, out=x)
@@ -141,15 +141,49 @@ def _cut(features: Features, matrix: Array) -> list[Array]:
     return [np.ascontiguousarray(part) for part in np.split(matrix, edges, axis=1)]
 
 
+class Tiles:
+    """A pass over tiles of records: log joint densities out, weighted sums of features back in."""
+
+    def __init__(
+        self, features: Features, coefficients: Array, scratch: Scratch, origin: Array | None = None
+    ) -> None:
+        self.features, self._scratch = features, scratch
+        self._components = len(coefficients)
+        self._parts = _cut(features, coefficients)
+        self._origin: Array | float = 0.0 if origin is None else origin[:, None]
+        self._tile: _Tile | None = None
+
+    def log_joint(self, rows: Array) -> Array:
+        """Log joint densities (K, b) of the next tile, in working memory."""
+        if self._tile is None or self._tile.b != len(rows):
+            self._tile = _Tile(self.features, len(rows), self._scratch)
+            self._joint = self._scratch.take("log_joint", (self._components, len(rows)))
+            self._spare = self._scratch.take("spare", self._joint.shape)
+        self._tile.load(rows, self._origin)
+        self._tile.times(self._parts, self._joint, self._spare)
+        return self._joint
+
+    @property
+    def linear(self) -> Array:
+        """(1, x) of the tile at hand, (d + 1, b)."""
+        assert self._tile is not None
+        return self._tile.linear
+
+    def zeros(self) -> list[Array]:
+        """Sums to start :meth:`gather` with; concatenated along axis 1 they are (K, p)."""
+        return [np.zeros_like(part) for part in self._parts]
+
+    def gather(self, shares: Array, sums: list[Array]) -> None:
+        """``sums += shares @ phi'`` for the tile at hand."""
+        assert self._tile is not None
+        self._tile.gather(shares, sums)
+
+
 def log_joint(
     features: Features, coefficients: Array, rows: Array, origin: Array, scratch: Scratch
 ) -> Array:
     """Log joint density of each component and record, shape (K, b). ``coefficients``: (K, p)."""
-    tile = _Tile(features, len(rows), scratch)
-    tile.load(rows, origin[:, None])
-    out = scratch.take("log_joint", (len(coefficients), len(rows)))
-    tile.times(_cut(features, coefficients), out, scratch.take("spare", out.shape))
-    return out
+    return Tiles(features, coefficients, scratch, origin).log_joint(rows)
 
 
 def responsibility_sums(
@@ -161,20 +195,12 @@ def responsibility_sums(
     scratch: Scratch,
 ) -> tuple[Array, float]:
     """Sums of responsibility times feature, (K, p), and the block's log-likelihood."""
-    components = len(coefficients)
-    size = features.tile_rows(components)
-    centre = origin[:, None]
-    parts = _cut(features, coefficients)
-    sums, likelihood, tile = [np.zeros_like(part) for part in parts], 0.0, None
+    size = features.tile_rows(len(coefficients))
+    tiles = Tiles(features, coefficients, scratch, origin)
+    sums, likelihood = tiles.zeros(), 0.0
     for start in range(0, len(rows), size):
-        part = rows[start : start + size]
-        if tile is None or tile.b != len(part):
-            tile = _Tile(features, len(part), scratch)
-            joint = scratch.take("log_joint", (components, len(part)))
-            spare = scratch.take("spare", joint.shape)
-        tile.load(part, centre)
-        tile.times(parts, joint, spare)
+        joint = tiles.log_joint(rows[start : start + size])
         here = None if weight is None else weight[start : start + size]
         likelihood += softmax(joint, here, scratch)
-        tile.gather(joint, sums)
+        tiles.gather(joint, sums)
     return np.concatenate(sums, axis=1), likelihood

@@ -30,12 +30,17 @@ class ArrayRows:
     weight: NDArray[np.float64] | None = None
     names: Sequence[str] | None = None
     check: bool = False
-    """Refuse NaN and infinities while reading; estimators check arrays beforehand."""
+    """Refuse NaN and infinities while reading; estimators check arrays beforehand, and private
+    fits map bad values by a fixed rule (:meth:`privem.models.region.Region.to_unit`)."""
 
     @property
     def n_features(self) -> int:
         """How many columns."""
         return int(self.X.shape[1])
+
+    def take(self, index: NDArray[np.int64]) -> ArrayRows:
+        """Some of the rows, unweighted."""
+        return ArrayRows(self.X[index], None, self.names, self.check)
 
     def blocks(self, rows: int) -> Iterator[Block]:
         """All rows in order, at most ``rows`` at a time."""

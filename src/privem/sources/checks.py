@@ -8,7 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["refuse_non_finite", "refuse_weights"]
+from ..core import Rows
+
+__all__ = ["refuse_nan", "refuse_non_finite", "refuse_weights"]
 
 
 def refuse_non_finite(block: NDArray[Any], start: int, names: Sequence[str] | None) -> None:
@@ -27,6 +29,18 @@ def refuse_non_finite(block: NDArray[Any], start: int, names: Sequence[str] | No
         f"Input X contains {what} in row {start + row}, column {name}; "
         "remove or impute such rows first"
     )
+
+
+def refuse_nan(rows: Rows) -> None:
+    """Raise if there is a NaN anywhere: all that a private fit says about single values.
+
+    Infinities pass: they lie outside the bounds like 1e308 does, and are pulled in like it.
+    """
+    for block in rows.blocks(65_536):
+        with np.errstate(over="ignore", invalid="ignore"):
+            suspicious = np.isnan(np.sum(block.X, dtype=np.float64))
+        if suspicious and np.isnan(block.X).any():
+            raise ValueError("Input X contains NaN: remove or impute missing values first")
 
 
 def refuse_weights(weight: NDArray[np.float64], start: int = 0) -> None:

@@ -128,6 +128,8 @@ class ScanRows:
     names: Sequence[str]
     weight: str | NDArray[np.float64] | None = None
     label: str = "the file"
+    check: bool = True
+    """Refuse values that are not finite, and bad weights, while reading."""
 
     @property
     def n_features(self) -> int:
@@ -148,11 +150,13 @@ class ScanRows:
         for batch in self._batches():
             values = batch.to_numpy()
             X = values[:, : self.n_features]
-            refuse_non_finite(X, start, self.names)
+            if self.check:
+                refuse_non_finite(X, start, self.names)
             weight = None
             if isinstance(self.weight, str):
                 weight = np.ascontiguousarray(values[:, -1])
-                refuse_weights(weight, start)
+                if self.check:
+                    refuse_weights(weight, start)
             elif self.weight is not None:
                 weight = self.weight[start : start + len(X)]
                 if len(weight) < len(X):

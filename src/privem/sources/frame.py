@@ -35,6 +35,8 @@ class FrameRows:
 
     frame: Any
     weight: NDArray[np.float64] | None = None
+    check: bool = True
+    """Refuse NaN and infinities while reading."""
 
     def __post_init__(self) -> None:
         for name, dtype in zip(self.frame.columns, self.frame.dtypes, strict=True):
@@ -54,12 +56,19 @@ class FrameRows:
         """How many columns."""
         return int(self.frame.shape[1])
 
+    def take(self, index: NDArray[np.int64]) -> FrameRows:
+        """Some of the rows, unweighted."""
+        if type(self.frame).__module__.startswith("polars"):
+            return FrameRows(self.frame[index], None, self.check)
+        return FrameRows(self.frame.iloc[index], None, self.check)
+
     def blocks(self, rows: int) -> Iterator[Block]:
         """All rows in order, at most ``rows`` at a time."""
         for start in range(0, len(self.frame), rows):
             part = self.frame[start : start + rows]
             block = _to_numpy(part)
-            refuse_non_finite(block, start, self.names)
+            if self.check:
+                refuse_non_finite(block, start, self.names)
             weight = None if self.weight is None else self.weight[start : start + rows]
             yield Block(block, weight, start)
 

@@ -8,14 +8,16 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, TypeVar
 
+import numpy as np
 from threadpoolctl import ThreadpoolController
 
 from ..core import Block, Release, Rows, Scratch, Stage
 from ..tree import RunningSum
+from .views import pairs
 
 __all__ = ["LocalSource", "effective_threads", "one_blas_thread"]
 
@@ -67,6 +69,8 @@ class LocalSource:
 
     rows: Rows
     n_jobs: int | None = None
+    persons: Rows | None = None
+    """One row per person, for queries that look at persons or pairs of them; default: the rows."""
 
     def each(self, function: Callable[[Block, Scratch], T], block_rows: int) -> Iterator[T]:
         """Apply a function to every block, in order: predictions, for the holder of the rows."""
@@ -74,12 +78,26 @@ class LocalSource:
         with one_blas_thread():
             yield from map_blocks(function, self.rows.blocks(block_rows), threads)
 
+    def _view(self, name: str) -> Rows:
+        match name:
+            case "rows":
+                return self.rows
+            case "persons":
+                return self.persons or self.rows
+            case "pairs":
+                return pairs(self.persons or self.rows)
+        raise ValueError(f"unknown view {name!r}")
+
     def release(self, stage: Stage) -> Release[Any]:
         """Sum the stage's query over all rows, apply its noise, publish."""
         query, total = stage.query, RunningSum[Any]()
-        for part in self.each(query, query.block_rows):
+        viewed = replace(self, rows=self._view(getattr(query, "view", "rows")))
+        for part in viewed.each(query, query.block_rows):
             total.add(part)
         value = total.value()
+        if value is None and stage.noise.private:
+            # No rows is nothing special to a private fit: the sum over none is zero.
+            value = query(Block(np.empty((0, self.rows.n_features))), Scratch())
         if value is None:
             raise ValueError("Found array with 0 sample(s): there are no rows to fit")
         return stage.noise.release(query, value)

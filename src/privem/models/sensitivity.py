@@ -1,0 +1,140 @@
+"""Sensitivities of stacked moments, derived once for every private model.
+
+A record contributes, for each component k, ``g_k (w0, w1 u_k, w2 svec(u_k u_k'))`` with
+responsibilities g >= 0 that sum to one and |u_k| <= r. Write B = w0^2 + w1^2 r^2 + w2^2 r^4.
+
+*Adding or removing a record* moves the sum by its contribution, whose squared norm is
+sum_k g_k^2 (w0^2 + w1^2 |u_k|^2 + w2^2 |u_k|^4) <= B sum_k g_k^2 <= B, as |svec(u u')| = |u|^2.
+
+*Replacing a record* moves it by f - f', with |f - f'|^2 = |f|^2 + |f'|^2 - 2 <f, f'> <= 2 B - 2 <f,
+f'>, and <f, f'> = sum_k g_k g'_k h(c_k), where c_k = <u_k, u'_k> lies in [-r^2, r^2] and h(c) =
+w0^2 + w1^2 c + w2^2 c^2. So |f - f'|^2 <= 2 B + 2 max(0, -min h), the minimum over |c| <= r^2.
+
+Covariance types other than full: *diag* keeps the diagonal entries of svec, a projection, which
+brings no two sums further apart. *spherical* has w2 |u|^2 in place of w2 svec(u u'): the same norm,
+and |u|^2 |u'|^2 >= c^2 in h. *tied* pools sum_k g_k svec(u_k u_k'): its norm is at most r^2, and
+its inner product is sum_kl g_k g'_l c_kl^2 >= sum_k g_k g'_k c_kk^2. Each time the bounds above
+hold unchanged.
+
+*Released apart* (the papers' recipes), with u in the ball of radius r and neighbours as above:
+
+========================  ===============  ==================================================
+numbers                    add-remove       replace-one
+========================  ===============  ==================================================
+counts g                   L2 1, L1 1       L2 sqrt(2) as <g, g'> >= 0; L1 2
+sum g_k u of one k         L2 r             L2 2 r (opposite records, both in k)
+second g_k u u' of one k   L2 r^2           L2 sqrt(2) r^2, as <u u', v v'> = <u, v>^2 >= 0
+diag g_k u^2 of one k      L2 r^2           L2 sqrt(2) r^2: entries are not negative
+trace g_k |u|^2 of one k   r^2              r^2: both lie in [0, r^2]
+========================  ===============  ==================================================
+
+L1 norms of one record: |u|_1 <= sqrt(d) r; |svec(u u')|_1 = (1 - s) |u|^2 + s |u|_1^2 <= (1 - s + s
+d) r^2 with s = sqrt(1/2); |u^2|_1 = |u|^2 <= r^2. Replacing at most doubles them. A pooled (tied)
+second moment has the norms of one component's, as the responsibilities sum to one.
+
+*Weights* in [0, cap] and persons, who count the average of their rows, make a contribution cap
+times a convex combination of the vectors above and zero. A difference of two such is cap times a
+convex combination of differences of single vectors (or of one and zero, which is the add-remove
+case, never the larger): all bounds are multiplied by cap, and hold for persons as for records.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..tree import Array
+
+__all__ = ["MomentWeights", "apart", "capped"]
+
+_UP = 1 + 2.0**-40  # upward margin on every sensitivity
+
+
+def capped(weight: Array | None, cap: float, rows: int) -> Array | None:
+    """What each record counts, within [0, cap]; NaN is 0 and no weights are ones, capped too."""
+    if weight is None:
+        return None if cap >= 1 else np.full(rows, cap)
+    return np.fmin(np.fmax(weight, 0.0), cap)
+
+
+@dataclass(frozen=True)
+class MomentWeights:
+    """Weights of count, sum and second moment in one release, and the radius they are for."""
+
+    w0: float
+    w1: float
+    w2: float
+    radius: float
+
+    @classmethod
+    def balanced(cls, d: int, radius: float, count: bool = True) -> MomentWeights:
+        """Weights that share the noise well between the three parts (design.md), scaled to B = 1.
+
+        w_j^2 r^(2j) is proportional to sqrt(a_j) r^j with a = (d/4, d/2, d(d+1)/8): what each
+        part's noise costs the log-likelihood. w1 is held to w1^2 <= 2 w0 w2, which makes h above
+        non-negative, so that replacing a record costs sqrt(2) times adding one.
+        """
+        a = (d / 4 if count else 0.0, d / 2, d * (d + 1) / 8)
+        shares = [math.sqrt(a_j) * radius**j for j, a_j in enumerate(a)]
+        total = sum(shares)
+        w0, w1, w2 = (math.sqrt(share / total) / radius**j for j, share in enumerate(shares))
+        if count and w1 * w1 > 2 * w0 * w2:
+            w0 = w1 * w1 / (2 * w2) * (1 + 2.0**-40)
+        return cls(w0, w1, w2, radius)
+
+    @property
+    def bound(self) -> float:
+        """B: the squared norm of one record's contribution is at most this."""
+        r = self.radius
+        return self.w0**2 + self.w1**2 * r**2 + self.w2**2 * r**4
+
+    def l2(self, neighbours: str) -> float:
+        """L2 sensitivity of the joint release, rounded up."""
+        match neighbours:
+            case "add-remove":
+                return math.sqrt(self.bound) * _UP
+            case "replace-one":
+                return math.sqrt(2 * self.bound + 2 * max(0.0, -self._lowest())) * _UP
+        raise ValueError(f"neighbours must be 'add-remove' or 'replace-one', got {neighbours!r}")
+
+    def _lowest(self) -> float:
+        """Minimum of h(c) = w0^2 + w1^2 c + w2^2 c^2 over |c| <= r^2."""
+        c = -(self.radius**2)
+        if self.w2 > 0:
+            c = max(c, -(self.w1**2) / (2 * self.w2**2))
+        return self.w0**2 + self.w1**2 * c + self.w2**2 * c**2
+
+
+def apart(part: str, kind: str, shape: str, neighbours: str, d: int, radius: float) -> float:
+    """Sensitivity of counts, one sum or one second moment released apart, rounded up.
+
+    Parameters
+    ----------
+    part : {"count", "total", "second"}
+    kind : {"gaussian", "laplace"}
+        L2 or L1.
+    shape : {"full", "tied", "diag", "spherical"}
+        Of the second moment.
+    neighbours : {"add-remove", "replace-one"}
+    d : int
+    radius : float
+    """
+    replace = neighbours == "replace-one"
+    l2 = kind == "gaussian"
+    match part, shape:
+        case "count", _:
+            one, both = 1.0, math.sqrt(2.0)
+        case "total", _:
+            one, both = radius * (1.0 if l2 else math.sqrt(d)), 2.0
+        case "second", "spherical":
+            return radius**2 * _UP
+        case "second", "diag":
+            one, both = radius**2, math.sqrt(2.0)
+        case "second", _:
+            half = math.sqrt(0.5)
+            one, both = radius**2 * (1.0 if l2 else 1 - half + half * d), math.sqrt(2.0)
+        case _:
+            raise ValueError(f"unknown part {part!r}")
+    return one * ((both if l2 else 2.0) if replace else 1.0) * _UP
