@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar, Self, TypeVar
 
@@ -12,11 +14,16 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ..core import Block, Plan, Release, Rows, Scratch, Stage
+from ..meter import Meter
+from ..plans.private.preamble import Ground
 from ..run import run
 from ..sources import ArrayRows, FrameRows, LocalSource, is_path, read_file
-from ..sources.checks import refuse_non_finite, refuse_weights
+from ..sources.checks import refuse_nan, refuse_non_finite, refuse_weights
+from ..sources.files import ScanRows
 from ..sources.frame import is_frame
 from ..sources.local import effective_threads, one_blas_thread
+from .people import People, per_person
+from .private import Terms
 from .store import save_model
 
 __all__ = ["Estimator"]
@@ -32,6 +39,9 @@ class Estimator(BaseEstimator):  # type: ignore[misc]
     # Those of them without which there is no model.
     _needed: ClassVar[tuple[str, ...]] = ()
 
+    # Names of the ways to release sums, besides "auto".
+    _mechanisms: ClassVar[tuple[str, ...]] = ()
+
     # Called with each stage and release: the command line hangs its progress bar here.
     _watch: Callable[[Stage, Release[Any]], None] | None = None
 
@@ -44,17 +54,36 @@ class Estimator(BaseEstimator):  # type: ignore[misc]
         super().__init_subclass__(**more)
         Estimator.kinds[cls.__name__] = cls
 
-    def _open(self, X: Any, y: Any = None, sample_weight: Any = None, groups: Any = None) -> Rows:
-        """Rows to fit on: checks their form, records the names and number of features."""
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        # Noise is fresh in every private fit, whatever the random_state.
+        tags.non_deterministic = getattr(self, "epsilon", None) is not None
+        return tags
+
+    def _open(
+        self,
+        X: Any,
+        y: Any = None,
+        sample_weight: Any = None,
+        groups: Any = None,
+        finite: bool = True,
+    ) -> Rows:
+        """Rows to fit on: checks their form, records the names and number of features.
+
+        ``finite``: refuse values that are not. Without it NaN in arrays and frames is refused all
+        the same; in streams it is the query that maps it, by a fixed rule.
+        """
         if is_path(X) or hasattr(X, "blocks"):
             rows = self._open_stream(X, y, sample_weight, groups)
+            if not finite and isinstance(rows, ArrayRows | FrameRows | ScanRows):
+                rows = replace(rows, check=False)
             self.n_features_in_ = rows.n_features
             if rows.names is not None:
                 self.feature_names_in_ = np.asarray(rows.names, dtype=object)
             elif hasattr(self, "feature_names_in_"):
                 del self.feature_names_in_
             return rows
-        return self._open_array(X, sample_weight, groups, reset=True)
+        return self._open_array(X, sample_weight, groups, reset=True, finite=finite)
 
     def _open_stream(self, X: Any, y: Any, weight: Any, groups: Any) -> Rows:
         if groups is not None:
@@ -66,17 +95,78 @@ class Estimator(BaseEstimator):  # type: ignore[misc]
             return rows
         return read_file(Path(X), weight=weight, without=y if isinstance(y, str) else None)
 
-    def _open_array(self, X: Any, weight: Any, groups: Any, reset: bool) -> Rows:
+    def _open_array(
+        self, X: Any, weight: Any, groups: Any, reset: bool, finite: bool = True
+    ) -> Rows:
+        rows: Rows
         if is_frame(X):
             validate_data(self, X, reset=reset, skip_check_array=True)
             if not len(X):
                 raise ValueError("Found array with 0 sample(s): the frame has no rows")
-            return FrameRows(X, _weights(weight, len(X), groups))
-        # NaN and infinities are refused by ourselves: our error names the row and the column.
-        dtypes = [np.float64, np.float32]
-        X = validate_data(self, X, reset=reset, dtype=dtypes, ensure_all_finite=False)
-        refuse_non_finite(X, 0, getattr(self, "feature_names_in_", None))
-        return ArrayRows(X, _weights(weight, len(X), groups), self._names())
+            rows = FrameRows(X, _weights(weight, len(X), groups), finite)
+        else:
+            # What is not finite is refused by ourselves: our error names the row and the column.
+            dtypes = [np.float64, np.float32]
+            X = validate_data(self, X, reset=reset, dtype=dtypes, ensure_all_finite=False)
+            if finite:
+                refuse_non_finite(X, 0, getattr(self, "feature_names_in_", None))
+            rows = ArrayRows(X, _weights(weight, len(X), groups), self._names())
+        if not finite:
+            refuse_nan(rows)
+        return rows
+
+    def _open_privately(
+        self, X: Any, y: Any, sample_weight: Any, groups: Any
+    ) -> tuple[LocalSource, People]:
+        """A source for a private fit, and who its rows belong to."""
+        rows = self._open(X, y, sample_weight, None, finite=False)
+        if groups is None:
+            weighted = getattr(rows, "weight", None) is not None
+            count = len(rows.X) if isinstance(rows, ArrayRows) else _length(rows)
+            return LocalSource(rows, self.n_jobs), People("record", count, weighted)
+        if not isinstance(rows, ArrayRows | FrameRows):
+            raise NotImplementedError("groups= is for arrays and frames in this version")
+        weight, chosen = per_person(groups, _length(rows))
+        if rows.weight is not None:
+            weight = weight * np.clip(rows.weight, 0.0, self.max_weight)
+        persons = rows.take(chosen)
+        weighted = rows.weight is not None
+        source = LocalSource(replace(rows, weight=weight), self.n_jobs, persons)
+        return source, People("person", len(chosen), weighted)
+
+    def _terms(self, d: int | None, isotropic: bool = False) -> Terms:
+        """The terms of privacy, checked; ``d=None`` before there are data."""
+        return Terms.check(
+            self.epsilon,
+            self.delta,
+            self.bounds,
+            self.mechanism,
+            self.accountant,
+            self.neighbours,
+            self.max_weight,
+            d,
+            isotropic,
+            ("auto", *self._mechanisms),
+        )
+
+    def _forget_exact(self) -> None:
+        """Attributes of an earlier exact fit must not outlive a private one."""
+        for name in ("converged_", "lower_bound_", "lower_bounds_", "labels_", "inertia_"):
+            if hasattr(self, name):
+                delattr(self, name)
+
+    def _set_ground(self, ground: Ground, terms: Terms, meter: Meter, people: People) -> None:
+        region = ground.region
+        self.bounds_ = (region.to_data(-region.limit), region.to_data(region.limit))
+        self.privacy_ = terms.statement(meter, people.unit, people.public(self.neighbours))
+        if ground.found is not None and not ground.found.all():
+            lost = [n for n, ok in zip(self._names(), ground.found, strict=True) if not ok]
+            warnings.warn(
+                f"no bounds stood out of the noise for {', '.join(lost)}: (-1, 1) was used; give "
+                "bounds=, or use more records or a larger epsilon",
+                UserWarning,
+                stacklevel=4,
+            )
 
     def _names(self) -> list[str]:
         """A name for each column, made up where there is none."""
@@ -146,6 +236,13 @@ class Estimator(BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self)
         save_model(self, path)
         return self
+
+
+def _length(rows: Rows) -> int | None:
+    """How many rows, where that is known without reading them."""
+    held = getattr(rows, "X", None)
+    held = held if held is not None else getattr(rows, "frame", None)
+    return None if held is None else len(held)
 
 
 def _weights(weight: Any, rows: int, groups: Any) -> Any:

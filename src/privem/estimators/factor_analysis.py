@@ -17,9 +17,11 @@ from ..linalg import invert_cholesky
 from ..models.factor_analysis import eigen_updates, em_updates, initial_factors, valid_covariance
 from ..models.rotation import rotate
 from ..plans.frame import FramePlan
+from ..plans.private.factors import FACTOR_RECIPES, PrivateCovariancePlan
+from ..run import run
 from ..tree import Array
 from .base import Estimator
-from .parameters import check_array_shape, check_float, check_int, check_option, refuse_private
+from .parameters import check_array_shape, check_float, check_int, check_option
 
 __all__ = ["FactorAnalysis"]
 
@@ -51,8 +53,12 @@ class FactorAnalysis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimato
     update : {"eigen", "em"}, default="eigen"
         ``"eigen"`` solves for the loadings in one step; ``"em"`` is the slower EM update of paper
         004. Both climb to the same maximum.
-    epsilon : None
-        The privacy budget. Only ``None`` (exact, not private) is available in this version.
+    epsilon : float or None, default=None
+        The privacy budget of the whole fit; ``None`` fits exactly, without any privacy.
+    delta, bounds, accountant, neighbours, max_weight : see :class:`privem.GaussianMixture`
+    mechanism : {"auto", "whitened", "joint"}, default="auto"
+        ``"joint"`` releases the second moment once, as paper 004; ``"auto"`` is ``"whitened"`` up
+        to 64 features (a second release in the frame of the first) and ``"joint"`` above.
     n_jobs : int, optional
         Threads over blocks of rows; ``None`` uses as many as BLAS may.
 
@@ -85,8 +91,11 @@ class FactorAnalysis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimato
         "mean_",
         "loglike_",
         "n_iter_",
+        "privacy_",
+        "bounds_",
     )
 
+    _mechanisms: ClassVar[tuple[str, ...]] = FACTOR_RECIPES
     _needed: ClassVar[tuple[str, ...]] = _saved[:3]
 
     def __init__(
@@ -103,6 +112,12 @@ class FactorAnalysis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimato
         random_state: Any = 0,
         update: str = "eigen",
         epsilon: float | None = None,
+        delta: float = 1e-6,
+        bounds: Any = None,
+        mechanism: str = "auto",
+        accountant: str = "auto",
+        neighbours: str = "add-remove",
+        max_weight: float = 1.0,
         n_jobs: int | None = None,
     ) -> None:
         self.n_components = n_components
@@ -116,27 +131,63 @@ class FactorAnalysis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimato
         self.random_state = random_state
         self.update = update
         self.epsilon = epsilon
+        self.delta = delta
+        self.bounds = bounds
+        self.mechanism = mechanism
+        self.accountant = accountant
+        self.neighbours = neighbours
+        self.max_weight = max_weight
         self.n_jobs = n_jobs
 
     def fit(self, X: Any, y: Any = None, *, sample_weight: Any = None, groups: Any = None) -> Self:
         """Fit the factors; parameters as :meth:`privem.GaussianMixture.fit`."""
         self._check_parameters()
+        if self.epsilon is not None:
+            return self._fit_privately(X, y, sample_weight, groups)
         rows = self._open(X, y, sample_weight, groups)
-        d = rows.n_features
-        q = d if self.n_components is None else min(self.n_components, d)
-        noise = self.noise_variance_init
-        if noise is not None:
-            noise = check_array_shape("noise_variance_init", noise, (d,))
-            if (noise <= 0).any():
-                raise ValueError("noise_variance_init must be positive")
+        q, noise = self._shape(rows.n_features)
         frame = self._run(FramePlan(self._names()), rows)
-        covariance = valid_covariance(frame.covariance)
+        return self._from_covariance(frame.mean, frame.covariance, frame.count, q, noise)
+
+    def _fit_privately(self, X: Any, y: Any, sample_weight: Any, groups: Any) -> Self:
+        source, people = self._open_privately(X, y, sample_weight, groups)
+        d = self.n_features_in_
+        q, noise = self._shape(d)
+        terms = self._terms(d)
+        recipe = terms.recipe if self.mechanism != "auto" or d <= 64 else "joint"
+        preamble = terms.preamble(people, d)
+        counted = preamble.count is None
+        parts = PrivateCovariancePlan.parts(preamble, recipe)
+        plan = PrivateCovariancePlan(
+            preamble, terms.allowance(parts, counted), recipe, terms.adaptive
+        )
+        meter = terms.meter(counted)
+        fit = run(plan, source, self._watch, meter)
+        self._from_covariance(fit.mean, fit.covariance, fit.ground.count, q, noise)
+        self._set_ground(fit.ground, terms, meter, people)
+        return self
+
+    def _shape(self, d: int) -> tuple[int, Any]:
+        """Number of factors and checked starting noise variances."""
+        q = d if self.n_components is None else min(self.n_components, d)
+        if self.noise_variance_init is None:
+            return q, None
+        noise = check_array_shape("noise_variance_init", self.noise_variance_init, (d,))
+        if (noise <= 0).any():
+            raise ValueError("noise_variance_init must be positive")
+        return q, noise
+
+    def _from_covariance(
+        self, mean: Array, covariance: Array, count: float, q: int, noise: Any
+    ) -> Self:
+        """Everything after the moments: arithmetic on (public) numbers."""
+        covariance = valid_covariance(covariance)
         start = initial_factors(covariance, q, noise)
         updates = (eigen_updates if self.update == "eigen" else em_updates)(covariance, start)
-        self.mean_, self.loglike_, before, converged = frame.mean, [], -np.inf, False
+        self.mean_, self.loglike_, before, converged = mean, [], -np.inf, False
         for factors, _ in zip(updates, range(self.max_iter), strict=False):
             self.components_, self.noise_variance_ = factors.components, factors.noise_variance
-            value = factors.log_likelihood * frame.count
+            value = factors.log_likelihood * count
             self.loglike_.append(float(value))
             if value - before < self.tol:
                 converged = True
@@ -209,7 +260,6 @@ class FactorAnalysis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimato
         return len(self.components_)
 
     def _check_parameters(self) -> None:
-        refuse_private(self.epsilon)
         if self.n_components is not None:
             check_int("n_components", self.n_components, 0)
         check_float("tol", self.tol, 0.0)
@@ -217,3 +267,5 @@ class FactorAnalysis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimato
         check_option("svd_method", self.svd_method, ("lapack", "randomized"))
         check_option("rotation", self.rotation, (None, "varimax", "quartimax"))
         check_option("update", self.update, ("eigen", "em"))
+        if self.epsilon is not None:
+            self._terms(None)

@@ -17,7 +17,10 @@ from ..core import Block, Rows, Scratch
 from ..kernels.softmax import log_normaliser
 from ..models.gaussian_mixture import COVARIANCE_TYPES, Mixture, MixtureQuery
 from ..models.prior import Prior
+from ..models.private_mixture import RECIPES
 from ..plans.mixture import MixturePlan, Start
+from ..plans.private.fit_mixture import PrivateMixturePlan, as_asked
+from ..run import run
 from ..tree import Array
 from .base import Estimator
 from .inits import given_covariances, given_weights, row_centres
@@ -26,7 +29,6 @@ from .parameters import (
     check_float,
     check_int,
     check_option,
-    refuse_private,
 )
 from .verbose import Verbose
 
@@ -81,8 +83,23 @@ class GaussianMixture(DensityMixin, Estimator):  # type: ignore[misc]
         nu_0; ``n_features + 2`` by default.
     covariance_prior : float or array-like of shape (n_features, n_features), default=0.1
         S_0; a number means that times the identity.
-    epsilon : None
-        The privacy budget. Only ``None`` (exact, not private) is available in this version.
+    epsilon : float or None, default=None
+        The privacy budget of the whole fit; ``None`` fits exactly, without any privacy.
+    delta : float, default=1e-6
+        The probability with which the promise may fail; keep it well below one over the records.
+    bounds : (low, high), float or None
+        Public limits of each feature, or the radius of a ball about the origin; records outside are
+        pulled in. ``None``: estimated from the data by noisy histograms, out of the budget.
+    mechanism : {"auto", "whitened", "joint", "ggg", "llg", "laplace"}, default="auto"
+        How sums are released; ``"auto"`` is ``"whitened"`` with the structure the noise supports.
+    accountant : str, default="auto"
+        ``"gdp" "zcdp" "rdp" "pld" "moments" "advanced" "linear"``; raises where it is not valid.
+    neighbours : {"add-remove", "replace-one"}, default="add-remove"
+        Which change the promise hides; with ``"replace-one"`` the number of records is public.
+    n_iter : int, optional
+        Iterations of a private fit; chosen from the noise level by default.
+    max_weight : float, default=1
+        Public cap on ``sample_weight`` in a private fit; larger ones are cut.
     n_jobs : int, optional
         Threads over blocks of rows; ``None`` uses as many as BLAS may.
 
@@ -127,8 +144,12 @@ class GaussianMixture(DensityMixin, Estimator):  # type: ignore[misc]
         "n_iter_",
         "lower_bound_",
         "lower_bounds_",
+        "privacy_",
+        "bounds_",
+        "structure_",
     )
 
+    _mechanisms: ClassVar[tuple[str, ...]] = tuple(RECIPES)
     _needed: ClassVar[tuple[str, ...]] = _saved[:5]
 
     def __init__(
@@ -155,6 +176,13 @@ class GaussianMixture(DensityMixin, Estimator):  # type: ignore[misc]
         degrees_of_freedom_prior: float | None = None,
         covariance_prior: Any = 0.1,
         epsilon: float | None = None,
+        delta: float = 1e-6,
+        bounds: Any = None,
+        mechanism: str = "auto",
+        accountant: str = "auto",
+        neighbours: str = "add-remove",
+        n_iter: int | None = None,
+        max_weight: float = 1.0,
         n_jobs: int | None = None,
     ) -> None:
         self.n_components = n_components
@@ -178,6 +206,13 @@ class GaussianMixture(DensityMixin, Estimator):  # type: ignore[misc]
         self.degrees_of_freedom_prior = degrees_of_freedom_prior
         self.covariance_prior = covariance_prior
         self.epsilon = epsilon
+        self.delta = delta
+        self.bounds = bounds
+        self.mechanism = mechanism
+        self.accountant = accountant
+        self.neighbours = neighbours
+        self.n_iter = n_iter
+        self.max_weight = max_weight
         self.n_jobs = n_jobs
 
     def fit(self, X: Any, y: Any = None, *, sample_weight: Any = None, groups: Any = None) -> Self:
@@ -200,6 +235,8 @@ class GaussianMixture(DensityMixin, Estimator):  # type: ignore[misc]
         self
         """
         self._check_parameters()
+        if self.epsilon is not None:
+            return self._fit_privately(X, y, sample_weight, groups)
         warm = self._warm()
         rows = self._open(X, y, sample_weight, groups)
         d = rows.n_features
@@ -226,6 +263,75 @@ class GaussianMixture(DensityMixin, Estimator):  # type: ignore[misc]
                 stacklevel=2,
             )
         return self
+
+    def _fit_privately(self, X: Any, y: Any, sample_weight: Any, groups: Any) -> Self:
+        source, people = self._open_privately(X, y, sample_weight, groups)
+        d = self.n_features_in_
+        isotropic = self.covariance_type == "spherical"
+        terms = self._terms(d, isotropic)
+        preamble = terms.preamble(people, d, isotropic)
+        start = self._given_start(d)
+        parts = PrivateMixturePlan.parts(
+            preamble,
+            self.n_components,
+            self.covariance_type,
+            terms.recipe,
+            self.n_iter,
+            start is not None,
+        )
+        counted = preamble.count is None
+        plan = PrivateMixturePlan(
+            preamble,
+            terms.allowance(parts, counted),
+            self.n_components,
+            self.covariance_type,
+            terms.recipe,
+            self.n_iter,
+            terms.adaptive,
+            np.random.default_rng(check_random_state(self.random_state).randint(2**31, size=4)),
+            start,
+            self._prior(d),
+            self.mechanism == "auto",
+        )
+        meter = terms.meter(counted)
+        with Verbose(self, self.verbose, self.verbose_interval):
+            fit = run(plan, source, self._watch, meter)
+        self._forget_exact()
+        self._set_mixture(as_asked(fit.mixture, self.covariance_type))
+        self.n_iter_ = fit.structure.iterations
+        self.structure_ = fit.structure.name
+        self._set_ground(fit.ground, terms, meter, people)
+        return self
+
+    def _refuse_exact_only(self) -> None:
+        """What looks at single rows, or fits more than once, has no place in a private fit."""
+        reasons = {
+            "n_init > 1: choosing the best of several fits would read the data again": self.n_init
+            > 1,
+            f"init_params={self.init_params!r} looks at single rows": self.init_params != "kmeans",
+            "warm_start=True: pass weights_init, means_init and precisions_init instead, which "
+            "count as public": self.warm_start,
+        }
+        for reason, applies in reasons.items():
+            if applies:
+                raise ValueError(f"a private fit cannot use {reason}; or fit with epsilon=None")
+
+    def _given_start(self, d: int) -> Mixture | None:
+        given = (self.weights_init, self.means_init, self.precisions_init)
+        if all(part is None for part in given):
+            return None
+        if any(part is None for part in given):
+            raise ValueError(
+                "a private fit takes weights_init, means_init and precisions_init together or "
+                "not at all"
+            )
+        k = self.n_components
+        return Mixture(
+            self.covariance_type,
+            given_weights(self.weights_init, k),
+            check_array_shape("means_init", self.means_init, (k, d)),
+            given_covariances(self.precisions_init, self.covariance_type, k, d),
+        )
 
     def fit_predict(
         self, X: Any, y: Any = None, *, sample_weight: Any = None, groups: Any = None
@@ -299,7 +405,6 @@ class GaussianMixture(DensityMixin, Estimator):  # type: ignore[misc]
         return np.vstack(parts), np.repeat(np.arange(len(counts)), counts)
 
     def _check_parameters(self) -> None:
-        refuse_private(self.epsilon)
         check_int("n_components", self.n_components, 1)
         check_option("covariance_type", self.covariance_type, COVARIANCE_TYPES)
         check_float("tol", self.tol, 0.0)
@@ -309,6 +414,9 @@ class GaussianMixture(DensityMixin, Estimator):  # type: ignore[misc]
         check_option("init_params", self.init_params, _INITS)
         check_option("prior", self.prior, (None, "map"))
         check_int("verbose_interval", self.verbose_interval, 1)
+        if self.epsilon is not None:
+            self._terms(None)
+            self._refuse_exact_only()
 
     def _prior(self, d: int) -> Prior | None:
         if self.prior is None:
@@ -339,13 +447,13 @@ class GaussianMixture(DensityMixin, Estimator):  # type: ignore[misc]
             covariances = given_covariances(self.precisions_init, self.covariance_type, k, d)
         random = check_random_state(self.random_state)
         starts = []
-        for run in range(self.n_init):
+        for turn in range(self.n_init):
             rng = np.random.default_rng(random.randint(2**31, size=4))
             how: Any = self.init_params
             if how in ("k-means++", "random_from_data"):
                 how = row_centres(rows, k, how, rng)
             # The first splitting start is the deterministic one.
-            draw = None if self.init_params == "kmeans" and run == 0 else rng
+            draw = None if self.init_params == "kmeans" and turn == 0 else rng
             starts.append(Start(how, draw, weights, means, covariances))
         return starts
 

@@ -16,11 +16,13 @@ from sklearn.utils.validation import check_is_fitted
 from ..core import Block, Rows, Scratch
 from ..kernels.nearest import nearest
 from ..plans.kmeans import KMeansPlan
+from ..plans.private.kmeans import KMEANS_RECIPES, PrivateKMeansPlan
+from ..run import run
 from ..sources import LocalSource
 from ..tree import Array
 from .base import Estimator
 from .inits import row_centres
-from .parameters import check_array_shape, check_float, check_int, check_option, refuse_private
+from .parameters import check_array_shape, check_float, check_int, check_option
 from .verbose import Verbose
 
 __all__ = ["KMeans"]
@@ -53,8 +55,14 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Es
         For starts other than the first split.
     copy_x, algorithm : accepted for compatibility
         Data are never changed; ``"lloyd"`` and ``"elkan"`` give the same answer.
-    epsilon : None
-        The privacy budget. Only ``None`` (exact, not private) is available in this version.
+    epsilon : float or None, default=None
+        The privacy budget of the whole fit; ``None`` fits exactly, without any privacy.
+    delta, bounds, accountant, neighbours, max_weight : see :class:`privem.GaussianMixture`
+    mechanism : {"auto", "whitened", "joint", "gg", "ll", "dplloyd"}, default="auto"
+        How sums are released; ``"auto"`` is ``"whitened"``: measured from the last centres.
+        ``"gg"`` and ``"ll"`` are paper 003's, ``"dplloyd"`` the baseline of 004.
+    n_iter : int, optional
+        Iterations of a private fit; chosen from the noise level by default.
     n_jobs : int, optional
         Threads over blocks of rows; ``None`` uses as many as BLAS may.
 
@@ -85,7 +93,14 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Es
     2
     """
 
-    _saved: ClassVar[tuple[str, ...]] = ("cluster_centers_", "inertia_", "n_iter_")
+    _saved: ClassVar[tuple[str, ...]] = (
+        "cluster_centers_",
+        "inertia_",
+        "n_iter_",
+        "privacy_",
+        "bounds_",
+    )
+    _mechanisms: ClassVar[tuple[str, ...]] = KMEANS_RECIPES
     _needed: ClassVar[tuple[str, ...]] = _saved[:1]
 
     def __init__(
@@ -101,6 +116,13 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Es
         copy_x: bool = True,
         algorithm: str = "lloyd",
         epsilon: float | None = None,
+        delta: float = 1e-6,
+        bounds: Any = None,
+        mechanism: str = "auto",
+        accountant: str = "auto",
+        neighbours: str = "add-remove",
+        n_iter: int | None = None,
+        max_weight: float = 1.0,
         n_jobs: int | None = None,
     ) -> None:
         self.n_clusters = n_clusters
@@ -113,11 +135,20 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Es
         self.copy_x = copy_x
         self.algorithm = algorithm
         self.epsilon = epsilon
+        self.delta = delta
+        self.bounds = bounds
+        self.mechanism = mechanism
+        self.accountant = accountant
+        self.neighbours = neighbours
+        self.n_iter = n_iter
+        self.max_weight = max_weight
         self.n_jobs = n_jobs
 
     def fit(self, X: Any, y: Any = None, *, sample_weight: Any = None, groups: Any = None) -> Self:
         """Fit the centres; parameters as :meth:`privem.GaussianMixture.fit`."""
         self._check_parameters()
+        if self.epsilon is not None:
+            return self._fit_privately(X, y, sample_weight, groups)
         rows = self._open(X, y, sample_weight, groups)
         starts = self._starts(X, rows)
         plan = KMeansPlan(self._names(), self.n_clusters, self.max_iter, self.tol, starts)
@@ -140,6 +171,36 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Es
             )
         return self
 
+    def _fit_privately(self, X: Any, y: Any, sample_weight: Any, groups: Any) -> Self:
+        source, people = self._open_privately(X, y, sample_weight, groups)
+        d = self.n_features_in_
+        terms = self._terms(d, isotropic=True)
+        preamble = terms.preamble(people, d, isotropic=True)
+        start = None
+        if not isinstance(self.init, str):
+            start = check_array_shape("init", self.init, (self.n_clusters, d))
+        parts = PrivateKMeansPlan.parts(
+            preamble, self.n_clusters, terms.recipe, self.n_iter, start is not None
+        )
+        counted = preamble.count is None
+        plan = PrivateKMeansPlan(
+            preamble,
+            terms.allowance(parts, counted),
+            self.n_clusters,
+            terms.recipe,
+            self.n_iter,
+            terms.adaptive,
+            np.random.default_rng(check_random_state(self.random_state).randint(2**31, size=4)),
+            start,
+        )
+        meter = terms.meter(counted)
+        with Verbose(self, self.verbose, 1):
+            fit = run(plan, source, self._watch, meter)
+        self._forget_exact()
+        self.cluster_centers_, self.n_iter_ = fit.centres, fit.iterations
+        self._set_ground(fit.ground, terms, meter, people)
+        return self
+
     def _assign(self, block: Block, scratch: Scratch) -> tuple[NDArray[np.int32], float]:
         """Labels and inertia of a block; distances from differences, so that no digits are lost."""
         origin = self.cluster_centers_.mean(axis=0)
@@ -152,8 +213,8 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Es
     def fit_predict(
         self, X: Any, y: Any = None, *, sample_weight: Any = None, groups: Any = None
     ) -> NDArray[np.int32]:
-        """Fit and return ``labels_``."""
-        return self.fit(X, y, sample_weight=sample_weight, groups=groups).labels_
+        """Fit, then :meth:`predict` the same rows; the labels are not private."""
+        return self.fit(X, y, sample_weight=sample_weight, groups=groups).predict(X)
 
     def predict(self, X: Any) -> NDArray[np.int32]:
         """Index of the nearest centre of each record."""
@@ -180,8 +241,20 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Es
     def _n_features_out(self) -> int:
         return len(self.cluster_centers_)
 
+    def _refuse_exact_only(self) -> None:
+        """What looks at single rows, or fits more than once, has no place in a private fit."""
+        if self.n_init not in ("auto", 1):
+            raise ValueError(
+                "a private fit cannot use n_init > 1: choosing the best of several fits would read "
+                "the data again; or fit with epsilon=None"
+            )
+        if callable(self.init) or (isinstance(self.init, str) and self.init != "split"):
+            raise ValueError(
+                f"a private fit cannot use init={self.init!r}, which looks at single rows; leave "
+                "it out, or give an array of centres, which counts as public"
+            )
+
     def _check_parameters(self) -> None:
-        refuse_private(self.epsilon)
         check_int("n_clusters", self.n_clusters, 1)
         check_int("max_iter", self.max_iter, 1)
         check_float("tol", self.tol, 0.0)
@@ -190,6 +263,9 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Es
             check_int("n_init", self.n_init, 1)
         if isinstance(self.init, str):
             check_option("init", self.init, ("split", "k-means++", "random"))
+        if self.epsilon is not None:
+            self._terms(None)
+            self._refuse_exact_only()
 
     def _starts(self, X: Any, rows: Rows) -> list[Any]:
         shape = (self.n_clusters, rows.n_features)
@@ -200,10 +276,10 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Es
             return [check_array_shape("init", self.init, shape)]
         runs = self.n_init if self.n_init != "auto" else (10 if self.init == "random" else 1)
         starts: list[Any] = []
-        for run in range(int(runs)):
+        for turn in range(int(runs)):
             rng = np.random.default_rng(random.randint(2**31, size=4))
             if self.init == "split":
-                starts.append(rng if run else None)
+                starts.append(rng if turn else None)
             else:
                 starts.append(row_centres(rows, self.n_clusters, self.init, rng))
         return starts

@@ -11,7 +11,7 @@ import numpy as np
 
 from ..tree import Array
 
-__all__ = ["check_array_shape", "check_float", "check_int", "check_option", "refuse_private"]
+__all__ = ["check_array_shape", "check_float", "check_int", "check_option"]
 
 
 def check_int(name: str, value: Any, low: int) -> int:
@@ -53,12 +53,3 @@ def check_array_shape(name: str, value: Any, shape: tuple[int, ...]) -> Array:
     if not np.isfinite(array).all():
         raise ValueError(f"{name} must be finite")
     return array
-
-
-def refuse_private(epsilon: Any) -> None:
-    """Until the privacy core lands, only exact fits exist."""
-    if epsilon is not None:
-        raise NotImplementedError(
-            f"epsilon={epsilon!r}: private fits are not part of this version yet; "
-            "epsilon=None fits exactly, without any privacy"
-        )

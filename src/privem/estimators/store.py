@@ -12,6 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from ..statement import Statement
+
 __all__ = ["ModelFileError", "load", "save_model"]
 
 _FORMAT = "privem-model"
@@ -82,6 +84,8 @@ def _encode(name: str, value: Any) -> Any:
         case np.ndarray():
             kind = "object" if value.dtype.kind == "O" else value.dtype.name
             return {"array": value.tolist(), "shape": list(value.shape), "dtype": kind}
+        case Statement():
+            return {"statement": value.to_dict()}
         case list() | tuple():
             return [_encode(name, item) for item in value]
         case np.random.RandomState() | np.random.Generator():
@@ -95,6 +99,8 @@ def _decode(value: Any) -> Any:
             return np.array(data, dtype=dtype).reshape(shape)
         case {"float": text}:
             return float(text)
+        case {"statement": fields}:
+            return Statement.from_dict(fields)
         case list():
             return [_decode(item) for item in value]
         case dict():

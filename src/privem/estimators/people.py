@@ -1,0 +1,53 @@
+"""Who rows belong to: the unit of privacy."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..tree import Array
+
+__all__ = ["People", "per_person"]
+
+
+@dataclass(frozen=True)
+class People:
+    """The unit of privacy and how many there are.
+
+    ``count`` is ``None`` where rows are streamed and nobody has counted them.
+    """
+
+    unit: str
+    count: int | None
+    weighted: bool
+
+    def public_count(self, neighbours: str) -> float | None:
+        """The number that is public knowledge: when one is replaced, never when weighted."""
+        if neighbours == "replace-one" and not self.weighted and self.count is not None:
+            return float(self.count)
+        return None
+
+    def public(self, neighbours: str) -> dict[str, str]:
+        """What the statement lists as public."""
+        count = self.public_count(neighbours)
+        return {} if count is None else {f"number of {self.unit}s": f"{int(count)}"}
+
+
+def per_person(groups: Any, rows: int | None) -> tuple[Array, NDArray[np.int64]]:
+    """Weights that let each person count once, and one row of each person, drawn at random.
+
+    A person with m rows weighs 1/m per row: what they contribute is an average of contributions,
+    which moves a sum no more than one record does, whether they join, leave or are replaced.
+    """
+    labels = np.asarray(groups)
+    if labels.shape != (rows,):
+        raise ValueError(f"groups has shape {labels.shape}, expected ({rows},)")
+    _, person, counts = np.unique(labels, return_inverse=True, return_counts=True)
+    keys = np.frombuffer(os.urandom(8 * len(person)), dtype=np.uint64)
+    order = np.lexsort((keys, person))
+    first = np.concatenate([[0], np.cumsum(counts)[:-1]])
+    return 1.0 / counts[person], order[first]

@@ -1,0 +1,169 @@
+"""The keywords private fits share, checked and turned into a plan's terms beforehand."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..accounting import ACCOUNTANTS, NotValid
+from ..meter import Meter
+from ..models.private_mixture import RECIPES
+from ..models.region import Region
+from ..plans.private.allowance import Allowance, Part
+from ..plans.private.preamble import Preamble
+from ..statement import Statement
+from .parameters import check_float, check_option
+from .people import People
+
+__all__ = ["Terms"]
+
+# Accountants under which only the sum of 1/multiplier^2 matters, so that a plan may choose its
+# number of iterations after the first release (docs/proofs/release.md, section 9): with Gaussian
+# noise alone, and with Laplace noise too.
+_ADDITIVE = ("auto", "gdp", "zcdp", "zcdp-loose", "rdp", "pld", "moments")
+_ADDITIVE_LAPLACE = ("auto", "zcdp", "zcdp-loose")
+_LAPLACE = ("llg", "laplace", "ll", "dplloyd")
+# Weights are multiplied with tiny responsibilities: far from where doubles end.
+_WEIGHTS = (1e-30, 1e30)
+# A box's half width; its square is still a normal number.
+_NARROWEST = 1e-150
+# The part of delta that covers the bound on the number of records failing.
+_FAILURE = 1e-3
+
+
+@dataclass(frozen=True)
+class Terms:
+    """Epsilon, delta and all that goes with them, checked.
+
+    Examples
+    --------
+    >>> Terms.check(1.0, 1e-6, None, "auto", "auto", "add-remove", 1.0, n_features=2).recipe
+    'whitened'
+    """
+
+    epsilon: float
+    delta: float
+    region: Region | None
+    mechanism: str
+    accountant: str
+    neighbours: str
+    max_weight: float
+
+    @classmethod
+    def check(
+        cls,
+        epsilon: Any,
+        delta: Any,
+        bounds: Any,
+        mechanism: Any,
+        accountant: Any,
+        neighbours: Any,
+        max_weight: Any,
+        n_features: int | None,
+        isotropic: bool = False,
+        mechanisms: tuple[str, ...] = ("auto", *RECIPES),
+    ) -> Terms:
+        """Check all of them; raises ValueError or TypeError that says what to change.
+
+        ``n_features=None`` checks what can be checked before there are data.
+        """
+        epsilon = check_float("epsilon", epsilon, 0.0, strict=True)
+        delta = check_float("delta", delta, 0.0, strict=True)
+        if delta >= 1:
+            raise ValueError(f"delta must be below 1, got {delta}; 1e-6 is a usual choice")
+        check_option("mechanism", mechanism, mechanisms)
+        check_option("accountant", accountant, tuple(ACCOUNTANTS))
+        check_option("neighbours", neighbours, ("add-remove", "replace-one"))
+        max_weight = check_float("max_weight", max_weight, 0.0, strict=True)
+        if not _WEIGHTS[0] <= max_weight <= _WEIGHTS[1]:
+            raise ValueError(f"max_weight must lie in {_WEIGHTS}, got {max_weight}; scale weights")
+        region = _region(bounds, n_features, isotropic)
+        return cls(epsilon, delta, region, mechanism, accountant, neighbours, max_weight)
+
+    @property
+    def recipe(self) -> str:
+        """The mechanism by name, ``"auto"`` resolved."""
+        return "whitened" if self.mechanism == "auto" else self.mechanism
+
+    @property
+    def adaptive(self) -> bool:
+        """Whether shares and iterations may be chosen after the count."""
+        return self.accountant in (_ADDITIVE_LAPLACE if self.recipe in _LAPLACE else _ADDITIVE)
+
+    @property
+    def failure(self) -> float:
+        """What of delta pays for the record count's upper bound."""
+        return self.delta * _FAILURE
+
+    def preamble(self, people: People, d: int, isotropic: bool = False) -> Preamble:
+        """The first stages; what nobody weighs counts one, whatever the cap on weights."""
+        cap = self.max_weight if people.weighted else 1.0
+        return Preamble(d, people.public_count(self.neighbours), self.region, isotropic, cap)
+
+    def allowance(self, parts: list[Part], counted: bool) -> Allowance:
+        """Share the budget out."""
+        failure = self.failure if counted else 0.0
+        try:
+            return Allowance.plan(
+                parts, self.epsilon, self.delta, self.accountant, self.neighbours, failure
+            )
+        except NotValid as problem:
+            raise ValueError(
+                f"accountant={self.accountant!r} does not fit mechanism={self.mechanism!r}: "
+                f"{problem}"
+            ) from None
+
+    def meter(self, counted: bool) -> Meter:
+        """A meter for the budget."""
+        failure = self.failure if counted else 0.0
+        return Meter(self.epsilon, self.delta, self.accountant, failure)
+
+    def statement(self, meter: Meter, unit: str, public: dict[str, str]) -> Statement:
+        """The statement of an ended fit."""
+        given = {"bounds": _say(self.region)} if self.region is not None else {}
+        return Statement.of(meter, unit, self.neighbours, {**given, **public})
+
+
+def _say(region: Region) -> str:
+    if region.ball:
+        return f"all records within {region.scale[0]:g} of the origin"
+    low, high = region.to_data(-region.limit), region.to_data(region.limit)
+    # To and from unit coordinates leaves rounding errors that nobody wants to read.
+    low, high = (np.where(np.abs(v) < 1e-9 * region.scale, 0.0, v) for v in (low, high))
+    return ", ".join(f"[{a:g}, {b:g}]" for a, b in zip(low, high, strict=True))
+
+
+def _region(bounds: Any, d: int | None, isotropic: bool) -> Region | None:
+    if bounds is None:
+        return None
+    if d is None:
+        sides = bounds if isinstance(bounds, tuple | list) else (bounds,)
+        d = max((np.size(side) for side in sides), default=1)
+    if np.ndim(bounds) == 0:
+        return Region.around_origin(check_float("bounds", bounds, 0.0, strict=True), d)
+    try:
+        low, high = bounds
+        low = np.broadcast_to(np.asarray(low, dtype=np.float64), (d,))
+        high = np.broadcast_to(np.asarray(high, dtype=np.float64), (d,))
+    except (TypeError, ValueError):
+        raise ValueError(
+            f"bounds must be (low, high), each a number or one per feature ({d} of them), "
+            "or a single number: the radius of a ball about the origin"
+        ) from None
+    if not (np.isfinite(low).all() and np.isfinite(high).all()):
+        raise ValueError("bounds must be finite")
+    bad = np.flatnonzero(high <= low)
+    if len(bad):
+        j = int(bad[0])
+        raise ValueError(
+            f"bounds of feature {j} are ({low[j]:g}, {high[j]:g}): low must be below high"
+        )
+    with np.errstate(over="ignore"):
+        half, middle = (high - low) / 2, low + high
+    if not (np.isfinite(half).all() and np.isfinite(middle).all()):
+        raise ValueError("bounds are too wide for double precision")
+    if (half < _NARROWEST).any():
+        raise ValueError("bounds are too narrow for double precision")
+    return Region.box(low, high, isotropic)

@@ -1,0 +1,1 @@
+"""Private fits: every stage is bounded, noisy and paid for."""

@@ -1,0 +1,137 @@
+"""The whole private fit of a mixture, from nothing to parameters in the data's coordinates."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from ...core import Release, Stage
+from ...models.gaussian_mixture import Mixture
+from ...models.prior import Prior
+from ...models.private_mixture import releases
+from ...models.region import Region
+from ...tree import Array
+from .allowance import Allowance, Part
+from .mixture import PrivateMixture, Structure
+from .preamble import Ground, Preamble
+
+__all__ = ["PrivateMixtureFit", "PrivateMixturePlan", "as_asked", "to_data", "to_unit"]
+
+_FRAME_SHARE = (0.045, 0.105)
+# Iterations reserved for when neither the caller nor the noise level can say.
+_ITERATIONS = 10
+
+
+@dataclass(frozen=True)
+class PrivateMixtureFit:
+    """A fitted mixture in the data's coordinates, and how it came about. All public."""
+
+    mixture: Mixture
+    structure: Structure
+    ground: Ground
+
+
+@dataclass(frozen=True)
+class PrivateMixturePlan:
+    """Count, bounds, frame, EM.
+
+    ``adaptive`` says whether the accountant adds up 1/multiplier^2, so that iterations may be
+    chosen after the count.
+    """
+
+    preamble: Preamble
+    allowance: Allowance
+    components: int
+    covariance_type: str
+    recipe: str
+    n_iter: int | None
+    adaptive: bool
+    rng: np.random.Generator
+    start: Mixture | None = None
+    prior: Prior | None = None
+    choose_structure: bool = True
+
+    @staticmethod
+    def parts(
+        preamble: Preamble,
+        components: int,
+        covariance_type: str,
+        recipe: str,
+        n_iter: int | None,
+        given_start: bool,
+    ) -> list[Part]:
+        """How the budget is shared out."""
+        d = preamble.d
+        parts = preamble.parts()
+        left = 1.0 - preamble.share()
+        if not given_start:
+            size = 1 + d + d * (d + 1) // 2
+            parts += [
+                Part(f"frame {i}", left * share, [("gaussian", size)])
+                for i, share in enumerate(_FRAME_SHARE, start=1)
+            ]
+            left *= 1 - sum(_FRAME_SHARE)
+        each = releases(recipe, covariance_type, components, d)
+        return [*parts, Part("em", left, each * (n_iter or _ITERATIONS))]
+
+    def stages(self) -> Generator[Stage, Release[Any], PrivateMixtureFit]:
+        """Generate the stages."""
+        ground = yield from self.preamble.stages(self.allowance, self.adaptive)
+        start = None if self.start is None else to_unit(self.start, ground.region)
+        plan = PrivateMixture(
+            ground.region,
+            self.components,
+            self.covariance_type,
+            self.recipe,
+            ground.count,
+            ground.rows,
+            self.preamble.count is not None,
+            ground.allowance,
+            self.n_iter if self.adaptive else (self.n_iter or _ITERATIONS),
+            self.rng,
+            self.preamble.cap_weight,
+            start,
+            None if self.prior is None else _prior_in_unit(self.prior, ground.region),
+            self.choose_structure,
+            self.adaptive,
+        )
+        mixture, structure = yield from plan.stages()
+        return PrivateMixtureFit(to_data(mixture, ground.region), structure, ground)
+
+
+def _scaled(mixture: Mixture, means: Array, factor: Array) -> Mixture:
+    match mixture.covariance_type:
+        case "full" | "tied":
+            covariances = mixture.covariances * np.outer(factor, factor)
+        case "diag":
+            covariances = mixture.covariances * factor**2
+        case _:
+            covariances = mixture.covariances * factor[0] ** 2
+    return replace(mixture, means=means, covariances=covariances)
+
+
+def _prior_in_unit(prior: Prior, region: Region) -> Prior:
+    scatter = prior.scatter / np.outer(region.scale, region.scale)
+    return replace(prior, mean=(prior.mean - region.centre) / region.scale, scatter=scatter)
+
+
+def as_asked(mixture: Mixture, covariance_type: str) -> Mixture:
+    """The same density with covariances of the shape that was asked for."""
+    if mixture.covariance_type == covariance_type:
+        return mixture
+    copies = np.stack([mixture.covariances] * len(mixture.means))
+    return replace(mixture, covariance_type=covariance_type, covariances=copies)
+
+
+def to_data(mixture: Mixture, region: Region) -> Mixture:
+    """A mixture in unit coordinates as one in the data's."""
+    return _scaled(mixture, region.to_data(mixture.means), region.scale)
+
+
+def to_unit(mixture: Mixture, region: Region) -> Mixture:
+    """The inverse of :func:`to_data`, pulled into the region."""
+    means = region.inside((mixture.means - region.centre) / region.scale)
+    return _scaled(mixture, means, 1.0 / region.scale)

@@ -1,0 +1,321 @@
+"""Private Gaussian mixtures: count, frame, start, EM in whitened coordinates; the rest is free."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Generator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from ...core import Release, Stage
+from ...linalg import smat
+from ...models.gaussian_mixture import Mixture
+from ...models.prior import Prior
+from ...models.private_mixture import BoundedQuery, BoundedSums, releases
+from ...models.region import Region
+from ...models.sensitivity import MomentWeights, apart
+from ...models.shrink import (
+    clip_radius,
+    consistency,
+    james_stein,
+    operator_noise,
+    soften,
+    soften_each,
+)
+from ...tree import Array
+from .allowance import Allowance
+from .gaussian import PrivateGaussian
+from .packing import pack
+
+__all__ = ["PrivateMixture", "Structure", "choose"]
+
+# A whitened covariance is trusted to move within these factors in one iteration.
+_LEAST_STEP, _MOST_STEP = 0.25, 20.0
+# Components never count for less than this share of an equal part.
+_LEAST_PART = 0.02
+# Unit-coordinate variance floor: a hundred-thousandth of the region.
+_FLOOR = 1e-5
+
+
+@dataclass(frozen=True)
+class Structure:
+    """What the noise supports: ``single``, ``tied`` or the type asked for; iterations."""
+
+    covariance_type: str
+    single: bool
+    iterations: int
+
+    @property
+    def name(self) -> str:
+        """In a word: what the fit really has."""
+        return "single" if self.single else self.covariance_type
+
+
+def choose(
+    covariance_type: str,
+    components: int,
+    d: int,
+    count: float,
+    sensitivity: float,
+    n_iter: int | None,
+) -> Structure:
+    """Choose structure and iterations from the noise level alone.
+
+    ``sensitivity``: noise deviation of a second-moment entry if the whole EM budget went into one
+    release.
+    """
+    full = float(operator_noise(d, sensitivity)) / (count / components)
+    if covariance_type in ("diag", "spherical"):
+        full /= math.sqrt(d / 2) * 2
+    pooled = full / components
+    tied = covariance_type == "full" and full * math.sqrt(5) > 0.8
+    level = pooled if tied else full
+    iterations = n_iter or int(np.clip((0.7 / level) ** 2, 3, 20))
+    single = pooled * math.sqrt(3) > 0.8
+    return Structure("tied" if tied else covariance_type, single, iterations)
+
+
+@dataclass(frozen=True)
+class PrivateMixture:
+    """A mixture in unit coordinates.
+
+    Parameters
+    ----------
+    region : Region
+    components : int
+    covariance_type : str
+    recipe : str
+    count, rows : float
+        Number of records and a bound on it.
+    fixed_count : bool
+        Whether ``count`` is the exact, public number (replace-one neighbours).
+    allowance : Allowance
+        With parts ``"frame 1"``, ``"frame 2"`` (unless ``start`` is given) and ``"em"``.
+    n_iter : int or None
+    rng : numpy.random.Generator
+        For the data-free packing of starting points.
+    adaptive : bool
+        Whether shares may change after the count; see ``docs/proofs/release.md``, section 9.
+    """
+
+    region: Region
+    components: int
+    covariance_type: str
+    recipe: str
+    count: float
+    rows: float
+    fixed_count: bool
+    allowance: Allowance
+    n_iter: int | None
+    rng: np.random.Generator
+    cap_weight: float = 1.0
+    start: Mixture | None = None
+    prior: Prior | None = None
+    choose_structure: bool = True
+    adaptive: bool = True
+
+    def stages(self) -> Generator[Stage, Release[Any], tuple[Mixture, Structure]]:
+        """Generate the stages."""
+        d, k = self.region.d, self.components
+        state = self.start
+        frame = PrivateGaussian(self.region, self.count, self.rows, self.allowance, self.cap_weight)
+        if state is None:
+            centre, covariance = yield from frame.stages()
+            state = self._pack(centre, covariance)
+        whitened = self.recipe == "whitened"
+        r = clip_radius(d) if whitened else self.region.reach
+        if self.recipe in ("whitened", "joint"):
+            w = MomentWeights.balanced(d, r)
+        else:
+            w = MomentWeights(1.0, 1.0, 1.0, r)
+        structure = self._structure(state, w)
+        if structure.single and self.start is None:
+            # The noise drowns any mixture: one Gaussian, measured with all that is left.
+            # (Where shares may not change after the count: with as much noise as a mixture's.)
+            releases_left = 1 if self.adaptive else structure.iterations
+            centre, covariance = yield from frame.refine(centre, covariance, releases_left)
+            alike = np.full(k, 1 / k), np.stack([centre] * k), np.stack([covariance] * k)
+            return _as_type(Mixture("full", *alike), self.covariance_type), structure
+        state = _as_type(state, structure.covariance_type)
+        each = len(releases(self.recipe, structure.covariance_type, k, d))
+        factor = consistency(d, r) if whitened else 1.0
+        average: _Parts | None = None
+        for t in range(structure.iterations):
+            query = BoundedQuery(state, self.region, w, self.recipe, self.rows, self.cap_weight)
+            release = yield Stage(
+                query,
+                self.allowance.noise("em", self.rows, each * structure.iterations),
+                f"EM {t + 1}",
+            )
+            now = self._moments(state, release, w, factor)
+            late = t - structure.iterations // 2
+            average = now if average is None or late <= 0 else average.towards(now, late + 1)
+            state = self._valid(state, average, math.sqrt(max(late + 1, 1)))
+        return state, structure
+
+    def _structure(self, state: Mixture, w: MomentWeights) -> Structure:
+        """Look at the noise of a second-moment entry, in the coordinates of the start."""
+        k, d = state.means.shape
+        each = releases(self.recipe, self.covariance_type, k, d)
+        bound = w.l2(self.allowance.neighbours)
+        if len(each) > 1:
+            kind, neighbours = each[-1][0], self.allowance.neighbours
+            bound = apart("second", kind, self.covariance_type, neighbours, d, w.radius)
+        noise = bound * self.allowance.multiplier("em", len(each)) / w.w2
+        if self.recipe != "whitened":
+            noise *= float(np.mean(np.sum(state.whiteners**2, axis=(1, 2)))) / d
+        chosen = choose(self.covariance_type, k, d, self.count, noise, self.n_iter)
+        if self.choose_structure:
+            return chosen
+        return replace(chosen, covariance_type=self.covariance_type, single=False)
+
+    def _pack(self, centre: Array, covariance: Array) -> Mixture:
+        k = self.components
+        means = self.region.inside(pack(centre, covariance, k, self.rng))
+        covariances = np.stack([0.5 * covariance] * k)
+        return Mixture("full", np.full(k, 1 / k), means, covariances)
+
+    def _moments(
+        self, state: Mixture, release: Release[BoundedSums], w: MomentWeights, factor: float
+    ) -> _Parts:
+        """Counts, means and covariances in unit coordinates, before they are made valid."""
+        sums, noise = release.statistics, release.deviation
+        assert noise is not None
+        k, d = state.means.shape
+        count = sums.count / w.w0
+        if self.fixed_count:
+            count = count + (self.count - count.sum()) / k
+        count = np.maximum(count, _LEAST_PART * self.count / k)
+        n = count[:, None]
+        whiten = state.whiteners
+        matrix = whiten.ndim == 3
+        moves = sums.total / (w.w1 * n)
+        spread = noise.total[:, 0] / (w.w1 * count)
+        if self.recipe != "whitened":  # moves from the centre: make them moves from the last means
+            moves = moves - state.means
+            moves = np.einsum("kij,kj->ki", whiten, moves) if matrix else whiten * moves
+            size = np.sum(whiten**2, axis=(1, 2)) if matrix else np.sum(whiten**2, axis=1)
+            spread = spread * np.sqrt(size / d)
+        moves = james_stein(moves, spread**2)
+        lower = np.linalg.inv(whiten) if matrix else 1.0 / whiten
+        step = np.einsum("kij,kj->ki", lower, moves) if matrix else lower * moves
+        means = state.means + step
+        second, deviation = sums.second / (w.w2 * factor), noise.second / (w.w2 * factor)
+        about = moves if self.recipe == "whitened" else means
+        match state.covariance_type:
+            case "full":
+                spreads = smat(second, d) / n[:, :, None] - np.einsum("ki,kj->kij", about, about)
+                size = operator_noise(d, deviation[:, 0] / count)
+            case "tied":
+                share = count / count.sum()
+                spreads = smat(second, d) / self.count
+                spreads = spreads - np.einsum("k,ki,kj->ij", share, about, about)
+                size = operator_noise(d, deviation[0] / self.count)
+            case "diag":
+                spreads = second / n - about**2
+                size = deviation[:, 0] / count
+            case _:
+                spreads = (second / count - np.sum(about**2, axis=1)) / d
+                size = deviation / (count * d)
+        if self.recipe != "whitened":
+            spreads, size = _whiten(state, spreads, size)
+        return _Parts(count, means, _unwhiten(state, spreads), size)
+
+    def _valid(self, state: Mixture, parts: _Parts, kept: float) -> Mixture:
+        """Parameters from averaged moments: eigenvalues softened in the last frame, floored."""
+        ceiling = self.region.reach**2
+        white, _ = _whiten(state, parts.covariances, parts.size)
+        size = parts.size / kept
+        match state.covariance_type:
+            case "full":
+                steps = [
+                    soften(matrix, _LEAST_STEP, float(noise), _MOST_STEP)
+                    for matrix, noise in zip(white, size, strict=True)
+                ]
+                covariances = _unwhiten(state, np.stack(steps))
+                covariances = np.stack([soften(c, _FLOOR, 0.0, ceiling) for c in covariances])
+            case "tied":
+                step = soften(white, _LEAST_STEP, float(size), _MOST_STEP)
+                covariances = soften(_unwhiten(state, step), _FLOOR, 0.0, ceiling)
+            case "diag":
+                step = soften_each(white, _LEAST_STEP, size[:, None], _MOST_STEP)
+                covariances = np.clip(_unwhiten(state, step), _FLOOR, ceiling)
+            case _:
+                step = soften_each(white, _LEAST_STEP, size, _MOST_STEP)
+                covariances = np.clip(_unwhiten(state, step), _FLOOR, ceiling)
+        weights, means = parts.count, parts.means
+        if self.prior is not None:
+            n = parts.count[:, None]
+            kind = state.covariance_type
+            means, covariances = self.prior.shrink(means, n, covariances, kind)
+            weights = self.prior.counts(parts.count)
+        weights = np.maximum(weights, 1e-12 * self.count)
+        weights = weights / weights.sum()
+        means = self.region.inside(means)
+        return replace(state, weights=weights, means=means, covariances=covariances)
+
+
+@dataclass(frozen=True)
+class _Parts:
+    """Moments in unit coordinates; ``size`` of the covariance noise in whitened ones."""
+
+    count: Array
+    means: Array
+    covariances: Array
+    size: Array
+
+    def towards(self, new: _Parts, terms: int) -> _Parts:
+        """The running mean over ``terms`` iterates, ``new`` being the last."""
+        return _Parts(
+            self.count + (new.count - self.count) / terms,
+            self.means + (new.means - self.means) / terms,
+            self.covariances + (new.covariances - self.covariances) / terms,
+            new.size,
+        )
+
+
+def _as_type(state: Mixture, covariance_type: str) -> Mixture:
+    """A full-covariance start as a mixture of another covariance type."""
+    if state.covariance_type != "full" or covariance_type == "full":
+        return state
+    c = state.covariances
+    match covariance_type:
+        case "tied":
+            c = c.mean(axis=0)
+        case "diag":
+            c = np.diagonal(c, axis1=1, axis2=2).copy()
+        case _:
+            c = np.trace(c, axis1=1, axis2=2) / c.shape[1]
+    return replace(state, covariance_type=covariance_type, covariances=c)
+
+
+def _whiten(state: Mixture, covariances: Array, size: Array) -> tuple[Array, Array]:
+    """Covariances in the whitened coordinates of ``state``, and the size of their noise there."""
+    w = state.whiteners
+    match state.covariance_type:
+        case "full":
+            scale = np.sum(w**2, axis=(1, 2)) / w.shape[1]
+            return w @ covariances @ np.swapaxes(w, 1, 2), size * scale
+        case "tied":
+            return w[0] @ covariances @ w[0].T, size * np.sum(w[0] ** 2) / w.shape[1]
+        case "diag":
+            return w**2 * covariances, size * np.max(w**2, axis=1)
+        case _:
+            return w[:, 0] ** 2 * covariances, size * w[:, 0] ** 2
+
+
+def _unwhiten(state: Mixture, white: Array) -> Array:
+    w = state.whiteners
+    match state.covariance_type:
+        case "full":
+            lower = np.linalg.inv(w)
+            return np.asarray(lower @ white @ np.swapaxes(lower, 1, 2))
+        case "tied":
+            lower = np.linalg.inv(w[0])
+            return np.asarray(lower @ white @ lower.T)
+        case "diag":
+            return np.asarray(white / w**2)
+        case _:
+            return np.asarray(white / w[:, 0] ** 2)

@@ -1,0 +1,28 @@
+"""Starting points spread out without looking at data."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from ...tree import Array
+
+__all__ = ["pack"]
+
+
+def pack(
+    centre: Array, covariance: Array, k: int, rng: np.random.Generator, width: float = 0.8
+) -> Array:
+    """K points far apart on the ellipsoid of a Gaussian: the best of many random sets."""
+    d = len(centre)
+    best, spread = np.zeros((k, d)), -1.0
+    for _ in range(300 if d <= 10 else 20):
+        points = rng.standard_normal((k, d))
+        points *= math.sqrt(d) / np.maximum(np.linalg.norm(points, axis=1, keepdims=True), 1e-12)
+        if k > 2 * d:  # too many for a sphere: fill the ball
+            points *= rng.random((k, 1)) ** (1.0 / d) * 1.5
+        gaps = np.linalg.norm(points[:, None] - points[None], axis=2) + 1e9 * np.eye(k)
+        if gaps.min() > spread:
+            best, spread = points, float(gaps.min())
+    return np.asarray(centre + width * best @ np.linalg.cholesky(covariance).T)
