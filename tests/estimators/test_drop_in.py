@@ -167,10 +167,28 @@ class Untouchable:
 
 
 @every_class
-@pytest.mark.parametrize("epsilon", [1.0, 0.1, 1])
-def test_private_fits_are_refused_before_the_data_are_touched(cls, epsilon):
-    with pytest.raises(NotImplementedError, match="private fits are not part of this version"):
-        cls(epsilon=epsilon).fit(Untouchable())
+@pytest.mark.parametrize(
+    ("wrong", "words"),
+    [
+        ({"epsilon": 0.0}, "epsilon must be above 0"),
+        ({"epsilon": -1.0}, "epsilon must be above 0"),
+        ({"epsilon": float("nan")}, "epsilon must be above 0"),
+        ({"epsilon": float("inf")}, "epsilon must be above 0"),
+        ({"epsilon": 1.0, "delta": 0.0}, "delta must be above 0"),
+        ({"epsilon": 1.0, "delta": 1.0}, "delta must be below 1"),
+        ({"epsilon": 1.0, "bounds": (1.0, -1.0)}, "low must be below high"),
+        ({"epsilon": 1.0, "bounds": ([0.0, 1.0], [1.0, 1.0])}, "low must be below high"),
+        ({"epsilon": 1.0, "bounds": 0.0}, "bounds must be above 0"),
+        ({"epsilon": 1.0, "mechanism": "wishart"}, "mechanism must be one of"),
+        ({"epsilon": 1.0, "accountant": "guess"}, "accountant must be one of"),
+        ({"epsilon": 1.0, "neighbours": "all"}, "neighbours must be one of"),
+        ({"epsilon": 1.0, "max_weight": 0.0}, "max_weight must be above 0"),
+    ],
+    ids=str,
+)
+def test_bad_terms_of_privacy_are_refused_before_the_data_are_touched(cls, wrong, words):
+    with pytest.raises(ValueError, match=words):
+        cls(**wrong).fit(Untouchable())
 
 
 @every_class

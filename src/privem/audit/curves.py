@@ -1,0 +1,184 @@
+"""What a release may reveal: the few formulas an auditor needs, written apart from the accountants.
+
+Nothing here imports :mod:`privem.accounting`. A slip there must not repeat itself here, so these
+are the textbook forms, short enough to check by eye.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from scipy.special import log_ndtr, ndtr, ndtri
+
+from ..tree import Array
+
+__all__ = ["Claim", "Priced", "drift", "epsilon_at", "hockey_stick", "mu_at", "multiplier"]
+
+
+class Priced(Protocol):
+    """What a release says about one group of its numbers; :class:`privem.core.Spent` is one."""
+
+    @property
+    def kind(self) -> str: ...  # noqa: D102
+    @property
+    def dimension(self) -> int: ...  # noqa: D102
+    @property
+    def sensitivity(self) -> float: ...  # noqa: D102
+    @property
+    def slack(self) -> float: ...  # noqa: D102
+    @property
+    def grid(self) -> float: ...  # noqa: D102
+    @property
+    def steps(self) -> int: ...  # noqa: D102
+
+
+def hockey_stick(mu: float, epsilon: float) -> float:
+    """Delta at epsilon of Gaussian noise: N(0, 1) against N(mu, 1).
+
+    Examples
+    --------
+    >>> round(hockey_stick(1.0, 1.0), 6)
+    0.126937
+    """
+    if mu <= 0:
+        return 0.0
+    if math.isinf(mu):
+        return 1.0
+    first = float(log_ndtr(mu / 2 - epsilon / mu))
+    second = epsilon + float(log_ndtr(-mu / 2 - epsilon / mu))
+    return max(0.0, math.exp(first) - math.exp(min(second, first)))
+
+
+def epsilon_at(mu: float, delta: float, apart: float = 0.0) -> float:
+    """Epsilon at delta of noise within total variation ``apart`` of Gaussian noise.
+
+    Examples
+    --------
+    >>> round(epsilon_at(1.0, 0.126937), 4)
+    1.0
+    """
+
+    def excess(epsilon: float) -> float:
+        return hockey_stick(mu, epsilon) + (1 + math.exp(min(epsilon, 700.0))) * apart - delta
+
+    if excess(0.0) <= 0:
+        return 0.0
+    if delta <= 0 or math.isinf(mu):
+        return math.inf
+    low, high = 0.0, 1e-9
+    while excess(high) > 0:
+        # Past a point the total variation outweighs everything: no epsilon is enough.
+        if high > 700:
+            return math.inf
+        low, high = high, 2 * high
+    for _ in range(100):
+        middle = (low + high) / 2
+        low, high = (middle, high) if excess(middle) > 0 else (low, middle)
+    return high
+
+
+def mu_at(epsilon: float, delta: float) -> float:
+    """The largest mu that Gaussian noise may have at (epsilon, delta).
+
+    Examples
+    --------
+    >>> round(mu_at(1.0, 1e-6), 4)
+    0.2367
+    """
+    low, high = 0.0, 1.0
+    while hockey_stick(high, epsilon) <= delta:
+        low, high = high, 2 * high
+    for _ in range(100):
+        middle = (low + high) / 2
+        low, high = (middle, high) if hockey_stick(middle, epsilon) <= delta else (low, middle)
+    return high
+
+
+def multiplier(group: Priced) -> float:
+    """Noise scale over what one person can move the rounded sum by.
+
+    Each of two neighbouring sums is rounded by at most half a step per number, so the distance
+    grows by a step per number: sqrt(dimension) steps in L2, dimension steps in L1.
+    """
+    unit = math.sqrt(group.dimension) if group.kind == "gaussian" else float(group.dimension)
+    widened = group.sensitivity + group.slack + group.grid * unit
+    return group.steps * group.grid / widened if widened > 0 else 0.0
+
+
+def drift(dimension: int, steps: float) -> float:
+    """Total variation of discrete from rounded Gaussian noise of variance steps^2 - 1/12."""
+    return dimension / (250.0 * steps**4) if steps >= 8 else 1.0
+
+
+@dataclass(frozen=True)
+class Claim:
+    """How far apart a mechanism says it keeps two neighbours.
+
+    An event of probability q on one data set has at most probability ``most(q)`` on the other.
+
+    Parameters
+    ----------
+    mu : float
+        Of the Gaussian noise, all releases together.
+    pure : float
+        Epsilon of the Laplace noise, added up.
+    drift : float
+        Probability by which both may be off: discreteness, and bounds that may fail.
+    epsilon, delta : float
+        What is advertised beside that, if anything.
+
+    Examples
+    --------
+    >>> round(float(Claim(mu=1.0).most(0.5)), 4)
+    0.8413
+    >>> round(float(Claim(pure=1.0).most(0.1)), 4)
+    0.2718
+    """
+
+    mu: float = 0.0
+    pure: float = 0.0
+    drift: float = 0.0
+    epsilon: float = math.inf
+    delta: float = 0.0
+
+    @classmethod
+    def of(cls, groups: Iterable[Priced]) -> Claim:
+        """What releasing these groups, all about the same people, claims."""
+        square = pure = apart = 0.0
+        for group in groups:
+            size = multiplier(group)
+            if size <= 0 or group.kind not in ("gaussian", "laplace"):
+                return cls(math.inf, math.inf, 1.0)
+            if group.kind == "laplace":
+                pure += 1 / size
+            else:
+                square += 1 / (size * size * (1 - 1 / (12 * group.steps**2)))
+                apart += drift(group.dimension, group.steps)
+        return cls(math.sqrt(square), pure, min(apart, 1.0))
+
+    def most(self, q: Any) -> Array:
+        """The largest probability an event may have whose probability on the neighbour is q.
+
+        The infimum over e of exp(pure + e) q + hockey_stick(mu, e) has a closed form, the power of
+        the best test between two unit Gaussians mu apart at level exp(pure) q.
+        """
+        q = np.asarray(q, dtype=np.float64)
+        with np.errstate(divide="ignore"):
+            level = np.exp(np.minimum(self.pure + np.log(q + self.drift), 0.0))
+        most = level if self.mu == 0 else ndtr(ndtri(level) + self.mu)
+        if not math.isinf(self.epsilon):
+            advertised = math.exp(min(self.epsilon, 700.0)) * q + self.delta
+            most = np.minimum(most, advertised - self.drift)
+        return np.asarray(np.minimum(1.0, most + self.drift))
+
+    def epsilon_at(self, delta: float) -> float:
+        """The smallest epsilon claimed at ``delta``, what is advertised included."""
+        if math.isinf(self.mu) or math.isinf(self.pure):
+            found = math.inf
+        else:
+            found = self.pure + epsilon_at(self.mu, delta, self.drift)
+        return min(found, self.epsilon) if delta >= self.delta else found

@@ -1,0 +1,180 @@
+"""Auditing whole fits: the model that comes out, and everything released on the way."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from ..core import Release, Stage
+from ..tree import Array, ravel
+from .curves import Claim, mu_at
+from .evidence import Evidence, judge
+from .neighbours import Dataset
+from .releases import Layout, exact_sum, log_ratio, random_sum
+from .report import Finding
+
+__all__ = ["FitAudit", "Transcript", "audit_fit"]
+
+
+class Transcript:
+    """A watcher that keeps every stage with its release: all that an adversary ever sees."""
+
+    def __init__(self) -> None:
+        self.entries: list[tuple[Stage, Release[Any]]] = []
+
+    def __call__(self, stage: Stage, release: Release[Any]) -> None:
+        """Keep one."""
+        self.entries.append((stage, release))
+
+
+def watched_fit(estimator: Any, data: Dataset) -> tuple[Any, Transcript]:
+    """Fit an estimator and keep what it released."""
+    transcript = Transcript()
+    estimator._watch = transcript
+    try:
+        with warnings.catch_warnings():
+            # Tiny data make tiny models: advice on them is not what an audit is for.
+            warnings.simplefilter("ignore", UserWarning)
+            return data.fit(estimator), transcript
+    finally:
+        del estimator._watch
+
+
+@dataclass(frozen=True)
+class FitAudit:
+    """What is certain about whole fits."""
+
+    name: str
+    evidence: Evidence
+    fits: int
+
+    @property
+    def violated(self) -> bool:
+        """Whether the statement is refuted."""
+        return self.evidence.violated
+
+    def finding(self) -> Finding:
+        """As a line of a report."""
+        e = self.evidence
+        detail = (
+            f"{self.fits} fits on each data set: mu >= {e.mu:.3f} of {e.claimed_mu:.3f} claimed, "
+            f"epsilon >= {e.epsilon:.3f} of {e.claimed_epsilon:.3f} at delta {e.delta:g}"
+        )
+        if e.reach < e.claimed_mu:
+            detail += f" (too few fits: they could show no more than mu = {e.reach:.3f})"
+        if e.violated:
+            detail += f" ({e.event}: at least {e.low:.3g}, at most {e.most:.3g} claimed)"
+        return Finding(self.name, not self.violated, detail, {**e.to_dict(), "fits": self.fits})
+
+
+def transcript_ratio(transcript: Transcript, data: Dataset, neighbour: Dataset) -> float:
+    """Log-likelihood ratio of everything a fit released, between two data sets.
+
+    Every query is public once the releases before it are, so both data sets' sums for it are known
+    to whoever holds them: no statistic of the model tells more. Sums that are themselves random
+    have no one value and are left out.
+    """
+    total = 0.0
+    for stage, release in transcript.entries:
+        query: Any = stage.query
+        if random_sum(query, data) or random_sum(query, neighbour) or not release.spent:
+            continue
+        a, b = (ravel(exact_sum(query, side)) for side in (data, neighbour))
+        at = Layout(query, stage.noise, release.spent, a.size)
+        x = ravel(release.statistics)[None]
+        total += float(log_ratio(at.laplace, at.scale, x, a, b)[0])
+    return total
+
+
+def statement_claim(statements: list[Any], epsilon: float, delta: float) -> Claim:
+    """What the statements of many fits claim together.
+
+    Plans may adapt to their releases, so one fit's noise binds another only where all had the same;
+    otherwise what binds all of them is the advertised budget.
+    """
+    claims = [
+        Claim.of(group for record in s.releases for group in record.groups) for s in statements
+    ]
+    mus = [claim.mu for claim in claims]
+    failure = max(s.failure for s in statements)
+    top = claims[int(np.argmax(mus))]
+    if max(mus) - min(mus) > 1e-3 * max(mus):
+        gaussian = all(claim.pure == 0 for claim in claims)
+        mu = mu_at(epsilon, delta) if gaussian else math.inf
+        top = Claim(max(mu, top.mu), max(claim.pure for claim in claims), top.drift)
+    return replace(top, drift=min(1.0, top.drift + failure), epsilon=epsilon, delta=delta)
+
+
+def audit_fit(
+    make_estimator: Callable[[], Any],
+    data: Any,
+    neighbour: Any,
+    fits: int = 1000,
+    statistic: Callable[[Any], float] | Mapping[str, Callable[[Any], float]] | None = None,
+    *,
+    transcript: bool = True,
+    alpha: float = 1e-6,
+    name: str = "fit",
+) -> FitAudit:
+    """Fit many times on two neighbouring data sets and test what the statements claim.
+
+    Parameters
+    ----------
+    make_estimator : callable
+        Gives a fresh private estimator.
+    data, neighbour : array of shape (n, d) or Dataset
+        Neighbours in the sense of the estimator.
+    fits : int
+        On each data set.
+    statistic : callable or mapping of callables, optional
+        Numbers of the fitted model, such as ``lambda m: m.weights_[0]`` or the density at the
+        target. The best one is chosen on half of the fits.
+    transcript : bool
+        Also use the likelihood ratio of everything released: the strongest adversary.
+    alpha : float
+        A correct estimator is accused with at most this probability.
+
+    Returns
+    -------
+    FitAudit
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from privem import FactorAnalysis
+    >>> make = lambda: FactorAnalysis(1, epsilon=4.0, bounds=(-1, 1))
+    >>> X = np.linspace(-1, 1, 20)[:, None]
+    >>> audit_fit(make, X, X[:-1], fits=10, statistic=lambda m: m.mean_[0]).violated
+    False
+    """
+    pair = (Dataset.of(data), Dataset.of(neighbour))
+    if statistic is None:
+        views: Mapping[str, Callable[[Any], float]] = {}
+    else:
+        views = statistic if isinstance(statistic, Mapping) else {"the statistic": statistic}
+    if not views and not transcript:
+        raise ValueError("give a statistic, or leave transcript=True: there is nothing to look at")
+    sides: list[dict[str, Array]] = []
+    statements: list[Any] = []
+    for side in pair:
+        rows: dict[str, list[float]] = {key: [] for key in views}
+        if transcript:
+            rows["the likelihood ratio of all releases"] = []
+        for _ in range(fits):
+            model, released = watched_fit(make_estimator(), side)
+            statements.append(model.privacy_)
+            for key, view in views.items():
+                rows[key].append(float(view(model)))
+            if transcript:
+                ratio = transcript_ratio(released, *pair)
+                rows["the likelihood ratio of all releases"].append(ratio)
+        sides.append({key: np.asarray(values) for key, values in rows.items()})
+    epsilon, delta = statements[0].epsilon, statements[0].delta
+    claim = statement_claim(statements, epsilon, delta)
+    samples = {key: (sides[0][key], sides[1][key]) for key in sides[0]}
+    return FitAudit(name, judge(samples, claim, delta, alpha), fits)

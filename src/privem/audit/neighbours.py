@@ -1,0 +1,140 @@
+"""Neighbouring data sets that attack weak points.
+
+All lie in (or are pulled into) the box [-1, 1]^d. Each pair differs in one unit of privacy: one
+record, or one person with all their rows; present or absent (``"add-remove"``), or replaced by
+another (``"replace-one"``).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..estimators.people import per_person
+from ..sources import ArrayRows, LocalSource
+from ..tree import Array
+
+__all__ = ["Dataset", "Pair", "attacks"]
+
+_RELATIONS = ("add-remove", "replace-one")
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """Rows, and optionally whose they are and what they weigh. Secret, if real."""
+
+    X: Array
+    groups: NDArray[Any] | None = None
+    weight: Array | None = None
+
+    @classmethod
+    def of(cls, data: Any) -> Dataset:
+        """An array as a data set."""
+        return data if isinstance(data, cls) else cls(np.asarray(data, dtype=np.float64))
+
+    def source(self, cap_weight: float = 1.0) -> LocalSource:
+        """The source a private fit would make of it."""
+        rows = ArrayRows(self.X, self.weight)
+        if self.groups is None:
+            return LocalSource(rows, 1)
+        weight, chosen = per_person(self.groups, len(self.X))
+        persons = rows.take(chosen)
+        if self.weight is not None:
+            weight = weight * np.clip(self.weight, 0.0, cap_weight)
+        return LocalSource(replace(rows, weight=weight), 1, persons)
+
+    def fit(self, estimator: Any) -> Any:
+        """Fit an estimator on it."""
+        return estimator.fit(self.X, sample_weight=self.weight, groups=self.groups)
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Two neighbouring data sets and what they attack."""
+
+    name: str
+    data: Dataset
+    neighbour: Dataset
+
+
+def attacks(
+    neighbours: str = "add-remove", d: int = 2, n: int = 24, seed: int = 0, finite: bool = False
+) -> list[Pair]:
+    """Pairs of neighbouring data sets, each aimed at a weak point.
+
+    Parameters
+    ----------
+    neighbours : {"add-remove", "replace-one"}
+    d : int
+        Features.
+    n : int
+        Records that both data sets share, about.
+    seed : int
+        For the records that both share.
+    finite : bool
+        Leave out the pair with infinite records, which estimators refuse in arrays.
+
+    Examples
+    --------
+    >>> [pair.name for pair in attacks("replace-one", d=1, finite=True)]  # doctest: +ELLIPSIS
+    ['empty component', 'outlier at the bound', 'duplicated record', ...]
+    >>> pair = attacks("add-remove")[0]
+    >>> len(pair.data.X) - len(pair.neighbour.X)
+    1
+    """
+    if neighbours not in _RELATIONS:
+        raise ValueError(f"neighbours must be one of {_RELATIONS}, got {neighbours!r}")
+    rng = np.random.default_rng(seed)
+    # Everyone in one corner: whatever sits in the opposite one is empty but for the target.
+    cluster = np.clip(rng.normal(-0.6, 0.1, (n, d)), -1, 1)
+    both = np.where(np.arange(n)[:, None] % 2 == 0, cluster, -cluster)
+    corner, middle = np.ones(d), np.zeros(d)
+    # A coordinate on the edge of a lattice cell, and its neighbour number on the other side of it.
+    edge = np.full(d, 0.25)
+    beside = np.nextafter(edge, -1.0)
+    same = np.full((n, d), 0.5)
+    alternating = np.where(np.arange(d) % 2 == 0, 1.0, -1.0)
+    found = [
+        _pair("empty component", cluster, corner, cluster[0], neighbours),
+        _pair("outlier at the bound", both, corner, -corner, neighbours),
+        _pair(
+            "duplicated record", np.vstack([both, both[:1], both[:1]]), both[0], -corner, neighbours
+        ),
+        _pair("record at the grid's edge", both, edge, beside, neighbours),
+        _pair("far outlier", both, np.full(d, 1e308), np.full(d, -1e308), neighbours),
+        _pair("all records identical", same, same[0], -corner, neighbours),
+        _pair("opposite records", both, alternating, -alternating, neighbours),
+        _pair("a record in the middle", both, middle, corner, neighbours),
+        _person(both, corner, neighbours),
+    ]
+    if not finite:
+        infinite = _pair(
+            "infinite record", both, np.full(d, np.inf), np.full(d, -np.inf), neighbours
+        )
+        found.append(infinite)
+    return found
+
+
+def _pair(name: str, shared: Array, target: Array, other: Array, neighbours: str) -> Pair:
+    data = Dataset(np.vstack([shared, target[None]]))
+    if neighbours == "replace-one":
+        return Pair(name, data, Dataset(np.vstack([shared, other[None]])))
+    return Pair(name, data, Dataset(shared))
+
+
+def _person(shared: Array, corner: Array, neighbours: str, rows: int = 400) -> Pair:
+    """One person with many rows among others who have one each, and one who has two."""
+    groups = np.arange(len(shared))
+    groups[1] = groups[0]
+    who = len(shared)
+    many = np.vstack([shared, np.repeat(corner[None], rows, axis=0)])
+    theirs = np.concatenate([groups, np.full(rows, who)])
+    data = Dataset(many, theirs)
+    if neighbours == "add-remove":
+        return Pair("one person with many rows", data, Dataset(shared, groups))
+    few = np.vstack([shared, np.repeat(-corner[None], rows // 2, axis=0)])
+    other = Dataset(few, np.concatenate([groups, np.full(rows // 2, who)]))
+    return Pair("one person with many rows", data, other)

@@ -1,0 +1,284 @@
+"""Auditing one release: the same release, drawn as often as evidence takes.
+
+The sum of a release is computed once per data set and only its noise is drawn again: for a single
+release that is exact, and cheap enough for millions of draws.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, TypeGuard
+
+import numpy as np
+
+from ..core import Noise, Query, Release, Spent, Stage
+from ..noise.discrete import Discrete
+from ..tree import Array, ravel
+from .curves import Claim, multiplier
+from .evidence import Evidence, judge
+from .neighbours import Dataset
+from .report import Finding
+
+__all__ = ["ReleaseAudit", "audit_release", "exact_sum", "log_ratio"]
+
+_CHUNK = 2**14
+# Single coordinates that become statistics of their own.
+_COORDINATES = 16
+
+
+@dataclass(frozen=True)
+class _Bare:
+    """No noise at all: how the auditor, who holds the data, sees the sum. Never in an estimator."""
+
+    private: bool = True
+
+    def price(self, query: Query[Any]) -> tuple[Spent, ...]:
+        return ()
+
+    def release(self, query: Query[Any], total: Any) -> Release[Any]:
+        return Release(query, total)
+
+
+def exact_sum(query: Query[Any], data: Any) -> Any:
+    """The secret sum of a query, through the same source that a fit uses."""
+    cap = float(getattr(query, "cap_weight", 1.0))
+    return Dataset.of(data).source(cap).release(Stage(query, _Bare())).statistics
+
+
+def random_sum(query: Any, data: Dataset) -> bool:
+    """Whether the sum itself is drawn: over random pairs, or one row per person of several."""
+    view = getattr(query, "view", "rows")
+    return view == "pairs" or (view == "persons" and data.groups is not None)
+
+
+@dataclass(frozen=True)
+class ReleaseAudit:
+    """What is certain about one release.
+
+    Parameters
+    ----------
+    evidence : Evidence
+        From the draws.
+    moved : tuple of (group, distance, allowed)
+        How far the two rounded sums lie apart, and how far the release says they may; no statistics
+        involved, so a distance beyond is a violation for certain. Empty where sums are random.
+    """
+
+    name: str
+    evidence: Evidence
+    moved: tuple[tuple[str, float, float], ...]
+
+    @property
+    def share(self) -> float:
+        """How much of the charged sensitivity this pair of data sets uses, at most over groups."""
+        return max((d / a if a > 0 else math.inf for _, d, a in self.moved), default=0.0)
+
+    @property
+    def too_far(self) -> bool:
+        """Whether the neighbours' sums lie further apart than the charged sensitivity."""
+        return any(not distance <= allowed * (1 + 1e-12) for _, distance, allowed in self.moved)
+
+    @property
+    def violated(self) -> bool:
+        """Whether the claim is refuted."""
+        return self.evidence.violated or self.too_far
+
+    def finding(self) -> Finding:
+        """As a line of a report."""
+        e = self.evidence
+        detail = (
+            f"mu >= {e.mu:.3f} of {e.claimed_mu:.3f} claimed, epsilon >= {e.epsilon:.3f} of "
+            f"{e.claimed_epsilon:.3f} at delta {e.delta:g}"
+        )
+        if e.reach < e.claimed_mu:
+            detail += f" (too few draws: they could show no more than mu = {e.reach:.3f})"
+        if self.moved:
+            detail += f"; sums moved {self.share:.1%} of what was charged"
+        if e.violated:
+            detail += f" ({e.event}: at least {e.low:.3g}, at most {e.most:.3g} claimed)"
+        return Finding(self.name, not self.violated, detail, {**e.to_dict(), "moved": self.moved})
+
+
+def log_ratio(laplace: Array, scale: Array, x: Array, a: Array, b: Array) -> Array:
+    """Log-likelihood ratio of released rows x (draws, D) between exact sums a and b.
+
+    ``laplace`` says (1 or 0) which numbers have Laplace noise, ``scale`` its size.
+    """
+    linear = (x - (a + b) / 2) @ ((1 - laplace) * (a - b) / scale**2)
+    which = np.flatnonzero(laplace)
+    if len(which):
+        y, c, d = x[:, which], a[which], b[which]
+        linear = linear + ((np.abs(y - d) - np.abs(y - c)) / scale[which]).sum(axis=1)
+    return np.asarray(linear)
+
+
+class Layout:
+    """Which number of a release belongs to which group: grid, scale and kind of its noise."""
+
+    def __init__(self, query: Any, noise: Noise, prices: tuple[Spent, ...], size: int) -> None:
+        self.prices = prices
+        groups = query.groups(getattr(noise, "neighbours", "add-remove"))
+        self.wheres: list[slice] = [group.where for group in groups]
+        self.grid, self.scale, self.laplace = np.ones(size), np.ones(size), np.zeros(size)
+        for spent, where in zip(prices, self.wheres, strict=False):
+            self.grid[where], self.scale[where] = spent.grid, spent.scale
+            self.laplace[where] = spent.kind == "laplace"
+
+
+def _own(noise: Any) -> TypeGuard[Discrete]:
+    """Whether it is the library's own noise, not something derived from it."""
+    return type(noise) is Discrete
+
+
+def _draw(
+    query: Any, noise: Noise, view: _Statistics, total: Any, draws: int, each: bool
+) -> Iterator[Array]:
+    """The numbers of released vectors that are looked at, a chunk of draws at a time."""
+    exact, left = ravel(total), draws
+    while left > 0:
+        size = min(left, _CHUNK)
+        left -= size
+        if each or not _own(noise):
+            drawn = [ravel(noise.release(query, total).statistics)[view.at] for _ in range(size)]
+            yield np.stack(drawn)
+            continue
+        # The publishing step itself, on many copies of each group: numbers are treated one by one
+        # there, which the structural checks look into.
+        x = np.empty((size, len(view.at)))
+        for spent, where in zip(view.layout.prices, view.layout.wheres, strict=True):
+            mine = np.flatnonzero((view.at >= where.start) & (view.at < where.stop))
+            if len(mine):
+                copies = np.tile(exact[view.at[mine]], size)
+                x[:, mine] = noise._publish(copies, spent).reshape(size, -1)
+        yield x
+
+
+class _Statistics:
+    """Scalar views of a released vector that would tell two data sets apart.
+
+    Numbers that are the same on both are left out beyond a few: a histogram has thousands.
+    """
+
+    def __init__(self, layout: Layout, a: Array, b: Array) -> None:
+        self.layout = layout
+        with np.errstate(all="ignore"):
+            apart = np.nan_to_num(np.abs(a - b) / layout.scale, nan=np.inf)
+        order = np.argsort(-apart, kind="stable")
+        self.at = order[: max(np.count_nonzero(apart), _COORDINATES)]
+        self.single = [i for i in range(len(self.at[:_COORDINATES])) if apart[self.at[i]] > 0]
+        self.a, self.b = a[self.at], b[self.at]
+        self.grid, self.scale = layout.grid[self.at], layout.scale[self.at]
+
+    def __call__(self, x: Array) -> dict[str, Array]:
+        """All of them, one value per row."""
+        laplace = self.layout.laplace[self.at]
+        # A broken mechanism may give infinities; they are evidence, not an error.
+        with np.errstate(all="ignore"):
+            size = (((x - (self.a + self.b) / 2) / self.scale) ** 2).sum(axis=1)
+            found = {
+                "the likelihood ratio": log_ratio(laplace, self.scale, x, self.a, self.b),
+                "the size of the noise": size,
+                "agreement of low bits": self._low_bits(x, self.a) - self._low_bits(x, self.b),
+            }
+        return found | {f"number {self.at[i]}": x[:, i] for i in self.single}
+
+    def _low_bits(self, x: Array, exact: Array) -> Array:
+        """How many numbers lie on the lattice through ``exact``, rather than the one through 0."""
+        odd = np.mod(exact, self.grid)
+        agree = (np.mod(x, self.grid) == odd) & (odd != 0)
+        return np.asarray(agree.sum(axis=1), dtype=np.float64)
+
+
+def audit_release(
+    query: Any,
+    noise: Noise,
+    data: Any,
+    neighbour: Any,
+    draws: int = 100_000,
+    *,
+    delta: float = 1e-6,
+    alpha: float = 1e-6,
+    one_by_one: bool = False,
+    name: str = "release",
+) -> ReleaseAudit:
+    """Draw one release many times on two neighbouring data sets and test what it claims.
+
+    Parameters
+    ----------
+    query : PrivateQuery
+    noise : Noise
+        As a stage has them; the claim is what ``noise.price(query)`` says.
+    data, neighbour : array of shape (n, d) or Dataset
+        Neighbours in the sense of the noise.
+    draws : int
+        On each data set.
+    delta : float
+        At which epsilon is reported.
+    alpha : float
+        A correct release is accused with at most this probability.
+    one_by_one : bool
+        Call ``noise.release`` once per draw, instead of its publishing step on many copies at once.
+        Always so for any noise but the library's own.
+
+    Returns
+    -------
+    ReleaseAudit
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from privem.models.count import CountQuery
+    >>> from privem.noise.discrete import Discrete
+    >>> X = np.zeros((10, 1))
+    >>> found = audit_release(CountQuery(), Discrete(1.0, "add-remove", 100.0), X, X[:9], 2000)
+    >>> found.violated, found.evidence.claimed_mu < 1.0001
+    (False, True)
+    """
+    pair = (Dataset.of(data), Dataset.of(neighbour))
+    prices = noise.price(query)
+    claim = Claim.of(prices)
+    if random_sum(query, pair[0]) or random_sum(query, pair[1]):
+        means = [np.mean([ravel(exact_sum(query, d)) for _ in range(64)], axis=0) for d in pair]
+        view = _Statistics(Layout(query, noise, prices, means[0].size), means[0], means[1])
+        sides = [_random_sums(query, noise, d, draws, view) for d in pair]
+        moved: tuple[tuple[str, float, float], ...] = ()
+    else:
+        totals = [exact_sum(query, d) for d in pair]
+        sums = [ravel(total) for total in totals]
+        layout = Layout(query, noise, prices, sums[0].size)
+        view = _Statistics(layout, sums[0], sums[1])
+        moved = _moved(layout, sums[0], sums[1])
+        sides = [
+            _join([view(x) for x in _draw(query, noise, view, t, draws, one_by_one)])
+            for t in totals
+        ]
+    samples = {key: (sides[0][key], sides[1][key]) for key in sides[0]}
+    return ReleaseAudit(name, judge(samples, claim, delta, alpha), moved)
+
+
+def _join(parts: list[dict[str, Array]]) -> dict[str, Array]:
+    return {key: np.concatenate([part[key] for part in parts]) for key in parts[0]}
+
+
+def _random_sums(
+    query: Any, noise: Noise, data: Dataset, draws: int, view: _Statistics
+) -> dict[str, Array]:
+    """The sum is drawn anew with the noise."""
+    stage = Stage(query, noise)
+    drawn = [ravel(data.source().release(stage).statistics)[view.at] for _ in range(draws)]
+    return view(np.stack(drawn))
+
+
+def _moved(layout: Layout, a: Array, b: Array) -> tuple[tuple[str, float, float], ...]:
+    """Distance of the rounded sums, per group, and what the price allows."""
+    found = []
+    for spent, where in zip(layout.prices, layout.wheres, strict=True):
+        order = 1 if spent.kind == "laplace" else 2
+        with np.errstate(all="ignore"):
+            apart = np.rint(a[where] / spent.grid) - np.rint(b[where] / spent.grid)
+            distance = float(np.linalg.norm(apart, ord=order)) * spent.grid
+        allowed = spent.scale / multiplier(spent) if multiplier(spent) > 0 else 0.0
+        found.append((spent.name, distance, allowed))
+    return tuple(found)

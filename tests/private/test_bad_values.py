@@ -1,0 +1,193 @@
+"""Whatever the values are, a private fit neither fails on them nor says a word about them."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from privem.core import Stage
+from privem.estimators import FactorAnalysis, GaussianMixture, KMeans
+from privem.estimators.people import per_person
+from privem.models.gaussian_mixture import Mixture
+from privem.models.private_kmeans import BoundedClusterQuery
+from privem.models.private_mixture import BoundedQuery
+from privem.models.private_moments import BoundedMomentsQuery
+from privem.models.region import Region
+from privem.models.sensitivity import MomentWeights
+from privem.noise.discrete import Discrete
+from privem.sources import LocalSource, read_file, read_rows
+from privem.tree import ravel
+
+ESTIMATORS = [
+    GaussianMixture(2, epsilon=1.0, n_iter=3),
+    KMeans(2, epsilon=1.0, n_iter=3),
+    FactorAnalysis(1, epsilon=1.0),
+]
+
+
+def fitted(model: Any, X: Any, **fit: Any) -> Any:
+    from sklearn.base import clone
+
+    model = clone(model).fit(X, **fit)
+    for name, value in vars(model).items():
+        if isinstance(value, np.ndarray) and value.dtype.kind == "f":
+            assert np.isfinite(value).all(), name
+    return model
+
+
+@pytest.fixture
+def odd() -> np.ndarray:
+    X = np.random.default_rng(0).standard_normal((400, 2))
+    X[::50] = np.inf
+    X[1::50, 0] = -np.inf
+    X[2::50] = [1e308, -1e308]
+    X[3::50] = [5e-324, -0.0]
+    return X
+
+
+@pytest.mark.parametrize("model", ESTIMATORS, ids=lambda m: type(m).__name__)
+@pytest.mark.parametrize("bounds", [2.0, (-3, 3), None], ids=["ball", "box", "none"])
+@pytest.mark.filterwarnings("ignore:no bounds stood out")  # said of noisy histograms alone
+def test_infinities_and_outliers_pass_silently(model: Any, bounds: Any, odd: np.ndarray) -> None:
+    model = type(model)(**{**model.get_params(), "bounds": bounds})
+    fitted(model, odd)
+    fitted(model, odd[:1])
+    fitted(model, np.clip(odd, -3e38, 3e38).astype(np.float32))
+    fitted(model, pd.DataFrame(odd))
+    fitted(model, pl.DataFrame(odd, schema=["a", "b"]))
+
+
+@pytest.mark.parametrize("model", ESTIMATORS, ids=lambda m: type(m).__name__)
+@pytest.mark.parametrize("value", [0.0, 1.0, 123456789.0, -1e15, 1e300])
+@pytest.mark.filterwarnings("ignore:no bounds stood out")
+def test_constant_columns_pass_silently(model: Any, value: float) -> None:
+    # Far from zero, their scale is below what doubles can tell apart.
+    fitted(model, np.full((3000, 2), value))
+
+
+@pytest.mark.parametrize("model", ESTIMATORS, ids=lambda m: type(m).__name__)
+def test_nan_is_refused_in_arrays_and_frames_before_anything_is_asked(
+    model: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def explode(self: Any, stage: Stage) -> Any:
+        raise AssertionError("the data were touched")
+
+    monkeypatch.setattr(LocalSource, "release", explode)
+    X = np.ones((10, 2))
+    X[7, 1] = np.nan
+    X[3] = np.inf
+    for data in (X, pd.DataFrame(X), pl.DataFrame(X), X.astype(np.float32)):
+        with pytest.raises(ValueError, match="contains NaN"):
+            fitted(model, data)
+
+
+@pytest.mark.parametrize("model", ESTIMATORS, ids=lambda m: type(m).__name__)
+def test_streams_map_bad_rows(model: Any, odd: np.ndarray, tmp_path: Path) -> None:
+    odd[5::20] = np.nan
+    model = type(model)(**{**model.get_params(), "bounds": (-3, 3)})
+    np.save(tmp_path / "x.npy", odd)
+    fitted(model, tmp_path / "x.npy")
+    weight = np.where(np.arange(len(odd)) % 7, 0.5, np.nan)
+    weight[:3] = [-1.0, np.inf, 1e300]
+    pl.DataFrame({"a": odd[:, 0], "b": odd[:, 1], "w": weight}).write_parquet(
+        tmp_path / "x.parquet"
+    )
+    fitted(model, tmp_path / "x.parquet", sample_weight="w")
+    fitted(model, read_file(tmp_path / "x.parquet", columns=["a", "b"]))
+    fitted(model, read_file(tmp_path / "x.npy"))
+    # Exact fits still refuse them.
+    with pytest.raises(ValueError, match=r"NaN|infinity"):
+        fitted(type(model)(**{**model.get_params(), "epsilon": None}), tmp_path / "x.npy")
+
+
+@pytest.mark.parametrize("model", ESTIMATORS, ids=lambda m: type(m).__name__)
+@pytest.mark.parametrize("bounds", [None, 2.0], ids=["none", "ball"])
+@pytest.mark.filterwarnings("ignore:no bounds stood out")
+def test_no_rows_and_few_rows(model: Any, bounds: Any, tmp_path: Path) -> None:
+    model = type(model)(**{**model.get_params(), "bounds": bounds})
+    for n in (0, 1, 2):
+        np.save(tmp_path / "x.npy", np.zeros((n, 2)))
+        fitted(model, tmp_path / "x.npy")
+
+
+def test_every_query_can_be_asked_about_nothing() -> None:
+    region = Region.around_origin(1.0, 3)
+    w = MomentWeights.balanced(3, 2.0)
+    source = LocalSource(read_rows(np.empty((0, 3))))
+    for kind, covariances in (
+        ("full", np.stack([np.eye(3)] * 2)),
+        ("tied", np.eye(3)),
+        ("diag", np.ones((2, 3))),
+        ("spherical", np.ones(2)),
+    ):
+        mixture = Mixture(kind, np.full(2, 0.5), np.zeros((2, 3)), covariances)
+        for direct in (False, True):
+            query = BoundedQuery(mixture, region, w, "whitened", 10)
+            query.__dict__["direct"] = direct
+            release = source.release(Stage(query, Discrete(1.0, "add-remove", 10.0)))
+            assert np.isfinite(ravel(release.statistics)).all()
+    for other in (
+        BoundedClusterQuery(np.zeros((2, 3)), region, w, 1.0, "whitened"),
+        BoundedMomentsQuery(region, w),
+    ):
+        release = source.release(Stage(other, Discrete(1.0, "add-remove", 10.0)))
+        assert np.isfinite(ravel(release.statistics)).all()
+
+
+@pytest.mark.parametrize("neighbours", ["add-remove", "replace-one"])
+def test_a_cap_below_one_does_not_cheapen_what_nobody_weighs(neighbours: str) -> None:
+    """Records without weights count one, and are charged one, whatever max_weight says."""
+    X = np.random.default_rng(0).uniform(-1, 1, (200, 2))
+    sensitivities = []
+    for cap in (1.0, 0.01, 50.0):
+        for groups in (None, np.arange(200) // 4):
+            model = KMeans(
+                2, epsilon=1.0, bounds=1.0, max_weight=cap, n_iter=1, neighbours=neighbours
+            )
+            model.fit(X, groups=groups)
+            sensitivities.append(model.privacy_.releases[-1].groups[0].sensitivity)
+    assert len(set(sensitivities)) == 1
+    weighted = KMeans(2, epsilon=1.0, bounds=1.0, max_weight=0.5, n_iter=1, neighbours=neighbours)
+    weighted.fit(X, sample_weight=np.ones(200))
+    assert weighted.privacy_.releases[-1].groups[0].sensitivity == pytest.approx(
+        sensitivities[0] / 2
+    )
+
+
+@settings(max_examples=50)
+@given(st.lists(st.integers(0, 9), min_size=1, max_size=60))
+def test_each_person_counts_once(labels: list[int]) -> None:
+    weight, chosen = per_person(labels, len(labels))
+    sums = np.bincount(labels, weights=weight)
+    present = np.unique(labels)
+    np.testing.assert_allclose(sums[present], 1.0, rtol=1e-15 * len(labels))
+    assert sorted(np.asarray(labels)[chosen].tolist()) == present.tolist()
+    with pytest.raises(ValueError, match="groups has shape"):
+        per_person(labels, len(labels) + 1)
+
+
+def test_any_row_of_a_person_may_be_the_chosen_one() -> None:
+    seen = {int(per_person([0, 1, 0, 0], 4)[1][0]) for _ in range(400)}  # misses one: 1e-70
+    assert seen == {0, 2, 3}
+    assert all(int(per_person([0, 1, 0, 0], 4)[1][1]) == 1 for _ in range(20))
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"bounds": (0.0, 5e-324)},
+        {"bounds": (-1e308, 1.7e308)},
+        {"bounds": (1.0, 1.0)},
+        {"max_weight": 1e-200},
+        {"max_weight": 1e200},
+    ],
+    ids=str,
+)
+def test_what_double_precision_cannot_hold_is_refused(wrong: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=r"bounds|max_weight"):
+        GaussianMixture(2, epsilon=1.0, **wrong).fit(np.zeros((5, 2)))

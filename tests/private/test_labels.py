@@ -1,0 +1,128 @@
+"""k-means labels and pairs: nothing may depend on where in a block a record stands."""
+
+import os
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.stats import chi2
+
+from privem.core import Block, Scratch
+from privem.models.private_kmeans import BoundedClusterQuery
+from privem.models.region import Region
+from privem.models.sensitivity import MomentWeights
+from privem.sources import ArrayRows
+from privem.sources import views as views_module
+from privem.sources.views import pairs
+
+
+def query_of(d: int, k: int, rng: np.random.Generator, ball: bool) -> BoundedClusterQuery:
+    region = (
+        Region.around_origin(2.0, d)
+        if ball
+        else Region.box(np.full(d, -1.0), np.linspace(1, 3, d), isotropic=True)
+    )
+    r = region.reach
+    centres = rng.uniform(-1, 1, (k, d))
+    return BoundedClusterQuery(centres, region, MomentWeights(1.0, 1 / r, 0.0, r), 1.0, "joint")
+
+
+def borders(query: BoundedClusterQuery, n: int, rng: np.random.Generator) -> np.ndarray:
+    """Records between centres, to the last bit, and outside the region."""
+    c = query._lattice_centres
+    a, b = c[rng.integers(len(c), size=n)], c[rng.integers(len(c), size=n)]
+    unit = (a + b) / 2
+    side = rng.standard_normal(unit.shape) * rng.choice([0, 1e-16, 1e-8, 0.3, 5], (n, 1))
+    return query.region.to_data(unit + side)
+
+
+@settings(max_examples=40)
+@given(
+    seed=st.integers(0, 2**32),
+    d=st.sampled_from([1, 2, 3, 7, 16, 50]),
+    k=st.integers(2, 9),
+    ball=st.booleans(),
+)
+def test_counts_do_not_depend_on_order_or_blocks(seed: int, d: int, k: int, ball: bool) -> None:
+    rng = np.random.default_rng(seed)
+    query = query_of(d, k, rng, ball)
+    X = borders(query, 120, rng)
+    whole = query(Block(X), Scratch()).count
+    assert whole.sum() == len(X)
+    order = rng.permutation(len(X))
+    np.testing.assert_array_equal(query(Block(X[order]), Scratch()).count, whole)
+    scratch = Scratch()
+    cuts = np.sort(rng.choice(len(X), 5, replace=False))
+    parts = [query(Block(part), scratch).count for part in np.split(X, cuts)]
+    np.testing.assert_array_equal(np.sum(parts, axis=0), whole)
+
+
+@settings(max_examples=15)
+@given(seed=st.integers(0, 2**32), d=st.sampled_from([1, 2, 5, 20]), ball=st.booleans())
+def test_labels_are_those_of_exact_arithmetic(seed: int, d: int, ball: bool) -> None:
+    rng = np.random.default_rng(seed)
+    query = query_of(d, 4, rng, ball)
+    X = borders(query, 25, rng)
+    step = query._step
+    y = np.trunc(query.region.to_unit(X, Scratch()) / step) * step
+    centres = [[Fraction(v) for v in row] for row in query._lattice_centres.tolist()]
+    counts = [0] * 4
+    for row in y.tolist():
+        point = [Fraction(v) for v in row]
+        gaps = [sum((a - b) ** 2 for a, b in zip(point, c, strict=True)) for c in centres]
+        counts[gaps.index(min(gaps))] += 1
+    np.testing.assert_array_equal(query(Block(X), Scratch()).count, counts)
+
+
+def seeded(monkeypatch: Any, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    monkeypatch.setattr(os, "urandom", rng.bytes)
+
+
+@pytest.mark.parametrize(("n", "most"), [(4, 2**16), (5, 2**16), (6, 4), (5, 4)])
+def test_pairs_are_uniform(monkeypatch: Any, n: int, most: int) -> None:
+    """Each pair of records is matched equally often; false alarm 1e-6."""
+    seeded(monkeypatch, 7)
+    monkeypatch.setattr(views_module, "_MOST", most)
+    X = 2.0 ** np.arange(n)[:, None]  # differences name their pair
+    names = {
+        float(abs(X[i, 0] - X[j, 0])): at
+        for at, (i, j) in enumerate((i, j) for i in range(n) for j in range(i))
+    }
+    draws, seen = 4000, np.zeros(len(names))
+    together = np.zeros((len(names), len(names)))
+    for _ in range(draws):
+        found = [names[v] for v in pairs(ArrayRows(X)).X[:, 0].tolist()]
+        assert len(found) == min(n, most) // 2
+        seen[found] += 1
+        if len(found) == 2:
+            together[min(found), max(found)] += 1
+    # Whole matchings: all that use disjoint pairs, equally often.
+    cells = together[together > 0]
+    expected = cells.sum() / len(cells)
+    assert np.sum((cells - expected) ** 2) / expected < chi2.isf(1e-6, len(cells) - 1)
+    matchings = {4: 3, 5: 15, 6: 45}[n]
+    assert len(cells) == matchings
+
+
+def test_equal_keys_are_drawn_again(monkeypatch: Any) -> None:
+    rng = np.random.default_rng(0)
+    calls: list[int] = []
+
+    def urandom(n: int) -> bytes:
+        calls.append(n)
+        return bytes(n) if len(calls) < 3 else rng.bytes(n)
+
+    monkeypatch.setattr(os, "urandom", urandom)
+    assert len(pairs(ArrayRows(np.arange(6.0)[:, None])).X) == 3
+    assert len(calls) == 3
+
+
+def test_pairs_of_few_records() -> None:
+    for n in (0, 1):
+        assert pairs(ArrayRows(np.zeros((n, 2)))).X.shape == (0, 2)
+    X = np.array([[np.inf], [np.inf], [np.nan], [1e308], [-1e308]])
+    assert pairs(ArrayRows(X)).X.shape == (2, 1)
