@@ -467,9 +467,9 @@ def _(folder):
         yield lambda model=model: model.set_params(max_iter="10").fit(X)
 
 
-@case("epsilon other than None")
+@case("epsilon of zero or below")
 def _(folder):
-    for model in estimators(epsilon=1.0):
+    for model in estimators(epsilon=0.0):
         yield lambda model=model: model.fit(X)
 
 

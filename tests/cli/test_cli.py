@@ -163,7 +163,7 @@ def test_what_people_read(data, tmp_path):
     out = tmp_path / "m.json"
     text = run("fit", data / "people.csv", "-k", 2, "-o", out).stdout
     model = privem.load(out)
-    assert "NOT PRIVATE: this version fits exactly, without differential privacy." in text
+    assert "NOT PRIVATE: an exact fit, without differential privacy" in text
     assert f"iterations             {model.n_iter_} (converged)" in text
     assert f"mean log likelihood    {model.lower_bound_:.6g}" in text
     assert f"Saved to {out}" in text
@@ -587,7 +587,9 @@ def test_the_unexpected_is_1_and_debug_shows_it(models, tmp_path, monkeypatch):
 
 OPTIONS = {
     "fit": "--components --output --model --columns --weight --covariance --prior --max-iter --tol "
-    "--n-init --seed --n-jobs --json --quiet DATA gmm|kmeans|fa full|tied|diag|spherical",
+    "--n-init --seed --n-jobs --json --quiet DATA gmm|kmeans|fa full|tied|diag|spherical "
+    "--epsilon --delta --bound --neighbours --n-iter add-remove|replace-one",
+    "audit": "--json MODEL",
     "sample": "--rows --output --seed MODEL",
     "score": "--json MODEL DATA",
     "demo": "--out --rows --seed",
@@ -616,7 +618,7 @@ def test_help_lists_every_command_and_version():
     text = run("--help").stdout
     for command in OPTIONS:
         assert re.search(rf"^  {command} ", text, re.MULTILINE)
-    assert "nothing it does is private yet" in text
+    assert "differentially private with --epsilon" in text
     assert run("--version").stdout == f"privem {privem.__version__}\n"
 
 

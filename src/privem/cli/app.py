@@ -13,8 +13,8 @@ import typer
 
 from ..report import RECORD_SUFFIXES, check_destination
 from .console import emit, emit_json, note, show
-from .failures import EXIT_CODES, Command, Commands
-from .fitting import Covariance, Kind, PriorKind, Settings, describe, fit_file
+from .failures import EXIT_CODES, Command, Commands, ExitCode
+from .fitting import Covariance, Kind, Neighbours, PriorKind, Settings, describe, fit_file
 from .using import open_model, sample_model, score_file
 
 __all__ = ["app", "main"]
@@ -23,7 +23,7 @@ app = typer.Typer(
     cls=Commands,
     name="privem",
     help="Expectation Maximization without giving away the people in the data.\n\n"
-    "This version fits exactly: nothing it does is private yet.",
+    "Exact by default; differentially private with --epsilon.",
     epilog=EXIT_CODES,
     add_completion=False,
     no_args_is_help=True,
@@ -114,7 +114,28 @@ def fit(
     ] = None,
     seed: Annotated[
         int | None,
-        typer.Option("--seed", min=0, max=2**32 - 1, help="For starts after the first."),
+        typer.Option("--seed", min=0, max=2**32 - 1, help="For starts; never for noise."),
+    ] = None,
+    epsilon: Annotated[
+        float | None,
+        typer.Option("--epsilon", help="Fit privately, with this budget. Default: exact."),
+    ] = None,
+    delta: Annotated[
+        float, typer.Option("--delta", help="Probability with which privacy may fail.")
+    ] = 1e-6,
+    bound: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--bound",
+            metavar="COLUMN=LOW:HIGH",
+            help="Public limits of a column; for every column or none (then they are estimated).",
+        ),
+    ] = None,
+    neighbours: Annotated[
+        Neighbours, typer.Option("--neighbours", help="The change that privacy hides.")
+    ] = Neighbours.add_remove,
+    n_iter: Annotated[
+        int | None, typer.Option("--n-iter", min=1, help="Iterations of a private fit.")
     ] = None,
     n_jobs: Annotated[
         int | None, typer.Option("--n-jobs", help="Threads; -1 uses every core.")
@@ -128,9 +149,25 @@ def fit(
 
     DATA is a .csv, .parquet or .npy file, or a folder of .parquet or .csv files.
 
-    This version fits exactly: the model is NOT private.
+    With --epsilon the whole fit is differentially private, and the model file holds the statement;
+    without, the fit is exact and the model is NOT private.
     """
-    settings = Settings(model, components, covariance, prior, max_iter, tol, n_init, seed, n_jobs)
+    settings = Settings(
+        model,
+        components,
+        covariance,
+        prior,
+        max_iter,
+        tol,
+        n_init,
+        seed,
+        n_jobs,
+        epsilon,
+        delta,
+        tuple(bound or ()),
+        neighbours,
+        n_iter,
+    )
     settings.estimator()  # Complains about parameters before any file is touched.
     chosen = _split(columns)
     if chosen is not None and weight in chosen:
@@ -207,6 +244,35 @@ def score(model: ModelFile, data: Data, as_json: Json = False) -> None:
             value = summary[key]
             text = f"{value:,}" if isinstance(value, int) else f"{value:.8g}"
             emit(f"{label:<22} {text}\n")
+
+
+@app.command(cls=Command, epilog=EXIT_CODES)
+def audit(
+    model: Annotated[
+        Path | None, typer.Argument(metavar="[MODEL]", hidden=True, show_default=False)
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Check a privacy statement, or audit privem itself.
+
+    MODEL is a file that privem fit --epsilon wrote: epsilon is computed anew from the recorded
+    releases, independently of the code that calibrated them. Without one, the releases of every
+    estimator are attacked with neighbouring data sets (about a minute).
+    """
+    # Imported here: no other command needs the auditor.
+    from ..audit import audit_model_file, self_audit
+
+    if model is not None:
+        open_model(model)  # A missing or damaged file is said as everywhere.
+        report = audit_model_file(model)
+    else:
+        report = self_audit()
+    if as_json:
+        emit_json(report.to_dict())
+    else:
+        emit(f"{report}\n")
+    if not report.passed:
+        raise typer.Exit(int(ExitCode.AUDIT))
 
 
 @app.command(cls=Command, epilog=EXIT_CODES)

@@ -38,6 +38,7 @@ class ExitCode(IntEnum):
     DATA = 3
     MODEL = 4
     OUTPUT = 5
+    AUDIT = 6
     INTERRUPTED = 130
 
 
@@ -50,6 +51,7 @@ Exit codes:
   3  the data could not be read, or cannot be used
   4  the model file is missing, damaged or not a model
   5  the output could not be written; nothing was changed
+  6  an audit failed
 """
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
@@ -22,10 +22,19 @@ from .console import numbers
 from .failures import reading_data
 from .progress import FitProgress, WatchedRows
 
-__all__ = ["NOT_PRIVATE", "Covariance", "Kind", "PriorKind", "Settings", "describe", "fit_file"]
+__all__ = [
+    "NOT_PRIVATE",
+    "Covariance",
+    "Kind",
+    "Neighbours",
+    "PriorKind",
+    "Settings",
+    "describe",
+    "fit_file",
+]
 
 NOT_PRIVATE = (
-    "NOT PRIVATE: this version fits exactly, without differential privacy.\n"
+    "NOT PRIVATE: an exact fit, without differential privacy (see --epsilon).\n"
     "Treat the model as you would treat the data."
 )
 
@@ -47,6 +56,13 @@ class Covariance(StrEnum):
     spherical = "spherical"
 
 
+class Neighbours(StrEnum):
+    """Which change privacy hides."""
+
+    add_remove = "add-remove"
+    replace_one = "replace-one"
+
+
 class PriorKind(StrEnum):
     """Priors of a mixture."""
 
@@ -66,12 +82,26 @@ class Settings:
     n_init: int | None = None
     seed: int | None = None
     n_jobs: int | None = None
+    epsilon: float | None = None
+    delta: float = 1e-6
+    bounds: tuple[str, ...] = ()
+    neighbours: Neighbours = Neighbours.add_remove
+    n_iter: int | None = None
 
     def estimator(self) -> Any:
         """The estimator, its parameters checked."""
         count = "n_clusters" if self.kind is Kind.kmeans else "n_components"
-        given: dict[str, Any] = {count: self.components, "n_jobs": self.n_jobs, "epsilon": None}
+        given: dict[str, Any] = {
+            count: self.components,
+            "n_jobs": self.n_jobs,
+            "epsilon": self.epsilon,
+            "delta": self.delta,
+            "neighbours": str(self.neighbours),
+        }
+        if self.epsilon is None and (self.bounds or self.n_iter):
+            raise click.UsageError("--bound and --n-iter are for private fits: give --epsilon")
         options = {
+            "n_iter": (self.n_iter, "--n-iter", (Kind.gmm, Kind.kmeans)),
             "covariance_type": (self.covariance, "--covariance", (Kind.gmm,)),
             "prior": (self.prior, "--prior", (Kind.gmm,)),
             "n_init": (self.n_init, "--n-init", (Kind.gmm, Kind.kmeans)),
@@ -88,6 +118,7 @@ class Settings:
             given[name] = str(value) if isinstance(value, StrEnum) else value
         if self.n_jobs == 0:
             raise click.UsageError("--n-jobs must not be 0; -1 means every core")
+        self.limits([])
         classes = {Kind.gmm: GaussianMixture, Kind.kmeans: KMeans, Kind.fa: FactorAnalysis}
         estimator: Any = classes[self.kind](**given)
         try:
@@ -95,6 +126,29 @@ class Settings:
         except (TypeError, ValueError) as error:
             raise click.UsageError(str(error)) from error
         return estimator
+
+    def limits(self, columns: Sequence[str]) -> Any:
+        """``bounds=`` for these columns, or for none of them a check of the options' form."""
+        found: dict[str, tuple[float, float]] = {}
+        for text in self.bounds:
+            column, equals, values = text.rpartition("=")
+            try:
+                low, high = (float(value) for value in values.split(":"))
+            except ValueError:
+                equals = ""
+            if not equals or column in found or not low < high:
+                raise click.UsageError(
+                    f"--bound {text!r} is not COLUMN=LOW:HIGH with LOW below HIGH, once per column"
+                )
+            found[column] = (low, high)
+        if not found or not columns:
+            return None
+        if set(found) != set(columns):
+            odd = sorted(set(found) ^ set(columns))
+            raise click.UsageError(
+                f"--bound is for every column fitted or for none; look at {', '.join(odd)}"
+            )
+        return tuple(zip(*(found[name] for name in columns), strict=True))
 
 
 def fit_file(
@@ -114,7 +168,13 @@ def fit_file(
         FitProgress(estimator.max_iter, quiet) as progress,
     ):
         warnings.simplefilter("always")
-        rows = WatchedRows(read_file(data, columns=columns, weight=weight), progress.seen)
+        opened: Any = read_file(data, columns=columns, weight=weight)
+        if settings.epsilon is not None:
+            # A private fit maps bad values by a fixed rule: an error would be a release.
+            opened = replace(opened, check=False)
+        rows = WatchedRows(opened, progress.seen)
+        if settings.bounds:
+            estimator.bounds = settings.limits(rows.names or [])
         estimator._watch = progress.watch
         estimator.fit(rows)
         del estimator._watch
@@ -132,18 +192,26 @@ def fit_file(
         "total_weight": rows.total_weight,
         "columns": estimator._names(),
         "components": settings.components,
-        "private": False,
-        "epsilon": None,
+        "private": settings.epsilon is not None,
+        "epsilon": settings.epsilon,
         "iterations": int(estimator.n_iter_),
         "converged": not stopped,
         "seconds": round(seconds, 6),
         **_results(estimator, rows.total_weight),
         "warnings": list(dict.fromkeys(str(warning.message) for warning in caught)),
     }
+    if settings.epsilon is not None:
+        # How many rows there are, how long it took, what else was seen: nobody paid for it.
+        for name in ("rows", "total_weight", "converged", "seconds"):
+            del summary[name]
+        summary["privacy"] = estimator.privacy_.to_dict()
+        summary["statement"] = str(estimator.privacy_)
     return estimator, summary
 
 
 def _results(estimator: Any, weight: float) -> dict[str, Any]:
+    if estimator.epsilon is not None:
+        return _public_results(estimator)
     match estimator:
         case GaussianMixture():
             bound = "log_likelihood" if estimator.prior is None else "log_posterior"
@@ -169,6 +237,20 @@ def _results(estimator: Any, weight: float) -> dict[str, Any]:
     }
 
 
+def _public_results(estimator: Any) -> dict[str, Any]:
+    match estimator:
+        case GaussianMixture():
+            return {
+                "covariance": estimator.covariance_type,
+                "prior": estimator.prior,
+                "structure": estimator.structure_,
+                "parameters": _lists(estimator, "weights_", "means_", "covariances_"),
+            }
+        case KMeans():
+            return {"parameters": _lists(estimator, "cluster_centers_")}
+    return {"parameters": _lists(estimator, "mean_", "components_", "noise_variance_")}
+
+
 def _lists(estimator: Any, *names: str) -> dict[str, Any]:
     return {name.rstrip("_"): getattr(estimator, name).tolist() for name in names}
 
@@ -187,9 +269,13 @@ def describe(summary: dict[str, Any], output: Path) -> list[RenderableType]:
         case "kmeans":
             what = f"k-means, {count} cluster(s)"
             labels = [str(k) for k in range(count)]
-            values = np.column_stack([summary["shares"], parameters["cluster_centers"]])
-            table = numbers("k", labels, ["share", *columns], values.tolist())
-            caption = "Share of the rows and centre of each cluster:"
+            centres = parameters["cluster_centers"]
+            caption = "Centre of each cluster:"
+            table = numbers("k", labels, columns, centres)
+            if "shares" in summary:
+                values = np.column_stack([summary["shares"], centres])
+                table = numbers("k", labels, ["share", *columns], values.tolist())
+                caption = "Share of the rows and centre of each cluster:"
         case _:
             factors = len(parameters["components"])
             what = f"Factor analysis, {factors} factor(s)"
@@ -198,23 +284,26 @@ def describe(summary: dict[str, Any], output: Path) -> list[RenderableType]:
             values = np.vstack([parameters["mean"], *parameters["components"], noise])
             table = numbers("", labels, columns, values.tolist())
             caption = "Means, loadings and noise of each column:"
-    word = "converged" if summary["converged"] else "NOT converged"
+    word = ""
+    if "converged" in summary:
+        word = " (converged)" if summary["converged"] else " (NOT converged)"
     lines = [
         f"{what}, of {summary['data']}",
-        f"  rows                   {summary['rows']:,}",
+        *([f"  rows                   {summary['rows']:,}"] if "rows" in summary else []),
         f"  columns                {len(columns)}",
         *(
             f"  {key.replace('_', ' '):<22} {summary[key]:.6g}"
             for key in _FIGURES
             if key in summary
         ),
-        f"  iterations             {summary['iterations']} ({word})",
-        f"  time                   {summary['seconds']:.2f} s",
+        f"  iterations             {summary['iterations']}{word}",
+        *([f"  time                   {summary['seconds']:.2f} s"] if "seconds" in summary else []),
         "",
         caption,
         "",
     ]
-    return ["\n".join(lines), *table, "", f"{NOT_PRIVATE}\nSaved to {output}"]
+    promise = summary.get("statement", NOT_PRIVATE)
+    return ["\n".join(lines), *table, "", f"{promise}\nSaved to {output}"]
 
 
 _FIGURES = (

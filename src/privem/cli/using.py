@@ -28,7 +28,7 @@ def open_model(path: Path) -> Any:
     """A model from its file, complete."""
     with reading_model():
         model = load(path)
-        lacking = [name for name in ("n_features_in_", *model._saved) if not hasattr(model, name)]
+        lacking = [name for name in ("n_features_in_", *model._needed) if not hasattr(model, name)]
         if lacking:
             raise ModelFileError(f"{str(path)!r} is damaged: it lacks {', '.join(lacking)}")
     return model

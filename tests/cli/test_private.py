@@ -1,0 +1,100 @@
+"""Private fits at the command line: the statement is shown and saved, and nothing unpaid is."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import polars as pl
+import pytest
+from typer.testing import CliRunner
+
+import privem
+from privem.cli import app
+
+BOUNDS = ["--bound", "age=0:110", "--bound", "income=0:400"]
+
+
+@pytest.fixture
+def people(tmp_path):
+    rng = np.random.default_rng(0)
+    old = np.column_stack([rng.normal(70, 5, 700), rng.normal(30, 5, 700)])
+    young = np.column_stack([rng.normal(30, 5, 1321), rng.normal(50, 9, 1321)])
+    path = tmp_path / "people.parquet"
+    pl.DataFrame(np.vstack([old, young]), schema=["age", "income"]).write_parquet(path)
+    return path
+
+
+def run(*arguments, code=0):
+    result = CliRunner().invoke(app, [str(argument) for argument in arguments])
+    assert result.exit_code == code, result.output
+    return result.output
+
+
+@pytest.mark.parametrize("kind", ["gmm", "kmeans", "fa"])
+def test_a_private_fit_says_and_saves_its_statement(people, tmp_path, kind):
+    model = tmp_path / "m.json"
+    fit = ["fit", people, "-m", kind, "-k", 2, "-o", model, "--epsilon", 2, "--delta", 1e-5]
+    text = " ".join(run(*fit, *BOUNDS).split())
+    loaded = privem.load(model)
+    assert "(2, 1e-05)-differentially private" in text
+    assert "[0, 110]" in text
+    assert "NOT PRIVATE" not in text
+    assert str(loaded.privacy_) in text
+    assert loaded.privacy_.recount() <= 2.0
+    # The number of rows, exact results and times are not in what was released.
+    assert "2021" not in text.replace(",", "")
+    summary = json.loads(run(*fit, *BOUNDS, "--json"))
+    assert summary["private"] is True
+    assert summary["privacy"]["epsilon"] == 2.0
+    unpaid = {"rows", "total_weight", "seconds", "converged", "inertia", "shares"}
+    assert not unpaid & set(summary)
+    assert not any(key.startswith("mean_log") for key in summary)
+
+
+def test_missing_values_in_a_file_pass_silently(tmp_path):
+    values = np.random.default_rng(1).normal(size=(500, 2))
+    values[7, 1], values[9, 0] = np.nan, np.inf
+    pl.DataFrame(values, schema=["a", "b"]).write_parquet(tmp_path / "x.parquet")
+    fit = ["fit", tmp_path / "x.parquet", "-k", 2, "-o", tmp_path / "m.json"]
+    assert "NaN" not in run(*fit, "--epsilon", 1, "--bound", "a=-5:5", "--bound", "b=-5:5")
+    assert "row 7" in run(*fit, code=3)  # an exact fit says so
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--epsilon", 0], "epsilon must be above 0"),
+        (["--epsilon", "nan"], "epsilon must be above 0"),
+        (["--epsilon", 1, "--delta", 2], "delta must be below 1"),
+        (["--epsilon", 1, "--bound", "age=0:110"], "every column fitted or for none"),
+        (["--epsilon", 1, "--bound", "age=9:1", "--bound", "income=0:1"], "LOW below HIGH"),
+        (["--epsilon", 1, "--bound", "age"], "COLUMN=LOW:HIGH"),
+        (["--bound", "age=0:110"], "give --epsilon"),
+        (["--epsilon", 1, "--n-init", 3], "n_init"),
+    ],
+)
+def test_bad_terms_are_refused(people, tmp_path, options, words):
+    model = tmp_path / "m.json"
+    assert words in " ".join(run("fit", people, "-k", 2, "-o", model, *options, code=2).split())
+    assert not model.exists()
+
+
+def test_audit_recounts_a_model_file(people, tmp_path):
+    model = tmp_path / "m.json"
+    run("fit", people, "-k", 2, "-o", model, "--epsilon", 1, *BOUNDS, "-q")
+    report = json.loads(run("audit", model, "--json"))
+    assert report["passed"] is True
+    # A statement that claims less than its releases cost does not pass.
+    loaded = privem.load(model)
+    fields = loaded.privacy_.to_dict()
+    loaded.privacy_ = type(loaded.privacy_).from_dict(fields | {"epsilon": 0.5, "spent": 0.5})
+    loaded.save(model)
+    assert json.loads(run("audit", model, "--json", code=6))["passed"] is False
+
+
+def test_audit_of_an_exact_model_fails(people, tmp_path):
+    model = tmp_path / "m.json"
+    run("fit", people, "-k", 2, "-o", model, "-q")
+    run("audit", model, code=6)
+    run("audit", tmp_path / "absent.json", code=4)
