@@ -95,7 +95,7 @@ def run_demo(
 ) -> Demo:
     """Make people, fit them from a file, compare with scikit-learn, sample, draw.
 
-    Nothing here is private yet: this version fits exactly.
+    Nothing here is private: the demo fits exactly.
 
     Parameters
     ----------

@@ -722,7 +722,7 @@ def test_demo(tmp_path):
     for name in ("people.parquet", "model.json", "synthetic.parquet", "demo.png"):
         assert (out / name).stat().st_size > 1000
         assert str(out / name) in text
-    assert "Nothing here is private yet" in text
+    assert "Nothing here is private" in text
     ratio = re.search(r"iteration, 1 thread, wall ms +[\d.]+ +[\d.]+ +([\d.]+)x", text)
     assert float(ratio[1]) > 0
     assert re.search(r"held-out log-likelihood +(-\d+\.\d+) +\1\n", text)

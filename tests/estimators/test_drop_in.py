@@ -191,6 +191,19 @@ def test_bad_terms_of_privacy_are_refused_before_the_data_are_touched(cls, wrong
         cls(**wrong).fit(Untouchable())
 
 
+@pytest.mark.parametrize("cls", [GaussianMixture, KMeans])
+@pytest.mark.parametrize(
+    ("wrong", "words"),
+    [
+        ({"n_iter": 0}, "n_iter must be at least 1"),
+        ({"n_init": 2}, "would read the data again"),
+    ],
+)
+def test_what_a_private_fit_cannot_do_is_refused_first(cls, wrong, words):
+    with pytest.raises(ValueError, match=words):
+        cls(epsilon=1.0, **wrong).fit(Untouchable())
+
+
 @every_class
 def test_parameters_are_checked_before_the_data_are_touched(cls):
     with pytest.raises(ValueError, match="max_iter"):

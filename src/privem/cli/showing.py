@@ -33,9 +33,7 @@ def describe_demo(demo: Demo) -> list[RenderableType]:
         "",
         Text(_how(demo)),
         f"\n{_files(demo)}\n",
-        Text(
-            "Nothing here is private yet: this version fits exactly, without differential privacy."
-        ),
+        Text("Nothing here is private: the demo fits exactly. privem fit --epsilon 1 does not."),
     ]
 
 

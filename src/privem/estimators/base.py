@@ -22,6 +22,7 @@ from ..sources.checks import refuse_nan, refuse_non_finite, refuse_weights
 from ..sources.files import ScanRows
 from ..sources.frame import is_frame
 from ..sources.local import effective_threads, one_blas_thread
+from .parameters import check_int
 from .people import People, per_person
 from .private import Terms
 from .store import save_model
@@ -136,6 +137,8 @@ class Estimator(BaseEstimator):  # type: ignore[misc]
 
     def _terms(self, d: int | None, isotropic: bool = False) -> Terms:
         """The terms of privacy, checked; ``d=None`` before there are data."""
+        if getattr(self, "n_iter", None) is not None:
+            check_int("n_iter", self.n_iter, 1)
         return Terms.check(
             self.epsilon,
             self.delta,

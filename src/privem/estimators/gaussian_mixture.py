@@ -19,8 +19,6 @@ from ..models.gaussian_mixture import COVARIANCE_TYPES, Mixture, MixtureQuery
 from ..models.prior import Prior
 from ..models.private_mixture import RECIPES
 from ..plans.mixture import MixturePlan, Start
-from ..plans.private.fit_mixture import PrivateMixturePlan, as_asked
-from ..run import run
 from ..tree import Array
 from .base import Estimator
 from .inits import given_covariances, given_weights, row_centres
@@ -30,6 +28,7 @@ from .parameters import (
     check_int,
     check_option,
 )
+from .private_mixture import fit_privately, refuse_exact_only
 from .verbose import Verbose
 
 __all__ = ["GaussianMixture"]
@@ -236,7 +235,8 @@ class GaussianMixture(DensityMixin, Estimator):  # type: ignore[misc]
         """
         self._check_parameters()
         if self.epsilon is not None:
-            return self._fit_privately(X, y, sample_weight, groups)
+            fit_privately(self, X, y, sample_weight, groups)
+            return self
         warm = self._warm()
         rows = self._open(X, y, sample_weight, groups)
         d = rows.n_features
@@ -263,75 +263,6 @@ class GaussianMixture(DensityMixin, Estimator):  # type: ignore[misc]
                 stacklevel=2,
             )
         return self
-
-    def _fit_privately(self, X: Any, y: Any, sample_weight: Any, groups: Any) -> Self:
-        source, people = self._open_privately(X, y, sample_weight, groups)
-        d = self.n_features_in_
-        isotropic = self.covariance_type == "spherical"
-        terms = self._terms(d, isotropic)
-        preamble = terms.preamble(people, d, isotropic)
-        start = self._given_start(d)
-        parts = PrivateMixturePlan.parts(
-            preamble,
-            self.n_components,
-            self.covariance_type,
-            terms.recipe,
-            self.n_iter,
-            start is not None,
-        )
-        counted = preamble.count is None
-        plan = PrivateMixturePlan(
-            preamble,
-            terms.allowance(parts, counted),
-            self.n_components,
-            self.covariance_type,
-            terms.recipe,
-            self.n_iter,
-            terms.adaptive,
-            np.random.default_rng(check_random_state(self.random_state).randint(2**31, size=4)),
-            start,
-            self._prior(d),
-            self.mechanism == "auto",
-        )
-        meter = terms.meter(counted)
-        with Verbose(self, self.verbose, self.verbose_interval):
-            fit = run(plan, source, self._watch, meter)
-        self._forget_exact()
-        self._set_mixture(as_asked(fit.mixture, self.covariance_type))
-        self.n_iter_ = fit.structure.iterations
-        self.structure_ = fit.structure.name
-        self._set_ground(fit.ground, terms, meter, people)
-        return self
-
-    def _refuse_exact_only(self) -> None:
-        """What looks at single rows, or fits more than once, has no place in a private fit."""
-        reasons = {
-            "n_init > 1: choosing the best of several fits would read the data again": self.n_init
-            > 1,
-            f"init_params={self.init_params!r} looks at single rows": self.init_params != "kmeans",
-            "warm_start=True: pass weights_init, means_init and precisions_init instead, which "
-            "count as public": self.warm_start,
-        }
-        for reason, applies in reasons.items():
-            if applies:
-                raise ValueError(f"a private fit cannot use {reason}; or fit with epsilon=None")
-
-    def _given_start(self, d: int) -> Mixture | None:
-        given = (self.weights_init, self.means_init, self.precisions_init)
-        if all(part is None for part in given):
-            return None
-        if any(part is None for part in given):
-            raise ValueError(
-                "a private fit takes weights_init, means_init and precisions_init together or "
-                "not at all"
-            )
-        k = self.n_components
-        return Mixture(
-            self.covariance_type,
-            given_weights(self.weights_init, k),
-            check_array_shape("means_init", self.means_init, (k, d)),
-            given_covariances(self.precisions_init, self.covariance_type, k, d),
-        )
 
     def fit_predict(
         self, X: Any, y: Any = None, *, sample_weight: Any = None, groups: Any = None
@@ -416,7 +347,7 @@ class GaussianMixture(DensityMixin, Estimator):  # type: ignore[misc]
         check_int("verbose_interval", self.verbose_interval, 1)
         if self.epsilon is not None:
             self._terms(None)
-            self._refuse_exact_only()
+            refuse_exact_only(self)
 
     def _prior(self, d: int) -> Prior | None:
         if self.prior is None:

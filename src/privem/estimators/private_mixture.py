@@ -1,0 +1,93 @@
+"""The private fit of a :class:`~privem.GaussianMixture`: from its parameters to a plan and back."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from sklearn.utils import check_random_state
+
+from ..models.gaussian_mixture import Mixture
+from ..plans.private.fit_mixture import PrivateMixturePlan, as_asked
+from ..run import run
+from .inits import given_covariances, given_weights
+from .parameters import check_array_shape
+from .verbose import Verbose
+
+if TYPE_CHECKING:
+    from .gaussian_mixture import GaussianMixture
+
+__all__ = ["fit_privately", "refuse_exact_only"]
+
+
+def fit_privately(
+    model: GaussianMixture, X: Any, y: Any, sample_weight: Any, groups: Any
+) -> GaussianMixture:
+    """Fit ``model`` under its ``epsilon`` and ``delta``."""
+    source, people = model._open_privately(X, y, sample_weight, groups)
+    d = model.n_features_in_
+    isotropic = model.covariance_type == "spherical"
+    terms = model._terms(d, isotropic=isotropic)
+    preamble = terms.preamble(people, d, isotropic)
+    start = _given_start(model, d)
+    parts = PrivateMixturePlan.parts(
+        preamble,
+        model.n_components,
+        model.covariance_type,
+        terms.recipe,
+        model.n_iter,
+        start is not None,
+    )
+    counted = preamble.count is None
+    plan = PrivateMixturePlan(
+        preamble,
+        terms.allowance(parts, counted),
+        model.n_components,
+        model.covariance_type,
+        terms.recipe,
+        model.n_iter,
+        terms.adaptive,
+        np.random.default_rng(check_random_state(model.random_state).randint(2**31, size=4)),
+        start,
+        model._prior(d),
+        model.mechanism == "auto",
+    )
+    meter = terms.meter(counted)
+    with Verbose(model, model.verbose, model.verbose_interval):
+        fit = run(plan, source, model._watch, meter)
+    model._forget_exact()
+    model._set_mixture(as_asked(fit.mixture, model.covariance_type))
+    model.n_iter_ = fit.structure.iterations
+    model.structure_ = fit.structure.name
+    model._set_ground(fit.ground, terms, meter, people)
+    return model
+
+
+def refuse_exact_only(model: GaussianMixture) -> None:
+    """Refuse what looks at single rows, or fits more than once: it cannot be private."""
+    reasons = {
+        "n_init > 1: choosing the best of several fits would read the data again": model.n_init > 1,
+        f"init_params={model.init_params!r} looks at single rows": model.init_params != "kmeans",
+        "warm_start=True: pass weights_init, means_init and precisions_init instead, which "
+        "count as public": model.warm_start,
+    }
+    for reason, applies in reasons.items():
+        if applies:
+            raise ValueError(f"a private fit cannot use {reason}; or fit with epsilon=None")
+
+
+def _given_start(model: GaussianMixture, d: int) -> Mixture | None:
+    given = (model.weights_init, model.means_init, model.precisions_init)
+    if all(part is None for part in given):
+        return None
+    if any(part is None for part in given):
+        raise ValueError(
+            "a private fit takes weights_init, means_init and precisions_init together or none"
+        )
+    k = model.n_components
+    return Mixture(
+        model.covariance_type,
+        given_weights(model.weights_init, k),
+        check_array_shape("means_init", model.means_init, (k, d)),
+        given_covariances(model.precisions_init, model.covariance_type, k, d),
+    )
