@@ -13,17 +13,15 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from ..core import Block, Rows, Scratch
+from ..core import Block, Scratch
 from ..kernels.softmax import log_normaliser
 from ..models.gaussian_mixture import COVARIANCE_TYPES, Mixture, MixtureQuery
-from ..models.prior import Prior
 from ..models.private_mixture import RECIPES
-from ..plans.mixture import MixturePlan, Start
+from ..plans.mixture import MixturePlan
 from ..tree import Array
 from .base import Estimator
-from .inits import given_covariances, given_weights, row_centres
+from .mixture_start import given_prior, starts
 from .parameters import (
-    check_array_shape,
     check_float,
     check_int,
     check_option,
@@ -245,10 +243,10 @@ class GaussianMixture(DensityMixin, Estimator):  # type: ignore[misc]
             self.n_components,
             self.covariance_type,
             float(self.reg_covar),
-            self._prior(d),
+            given_prior(self, d),
             self.max_iter,
             self.tol,
-            self._starts(rows),
+            starts(self, rows),
             warm,
         )
         with Verbose(self, self.verbose, self.verbose_interval):
@@ -348,45 +346,6 @@ class GaussianMixture(DensityMixin, Estimator):  # type: ignore[misc]
         if self.epsilon is not None:
             self._terms(None)
             refuse_exact_only(self)
-
-    def _prior(self, d: int) -> Prior | None:
-        if self.prior is None:
-            return None
-        alpha = check_float("weight_concentration_prior", self.weight_concentration_prior, 0, True)
-        kappa = check_float("mean_precision_prior", self.mean_precision_prior, 0, True)
-        nu = self.degrees_of_freedom_prior
-        nu = d + 2.0 if nu is None else check_float("degrees_of_freedom_prior", nu, d - 1, True)
-        mean = np.zeros(d)
-        if self.mean_prior is not None:
-            mean = check_array_shape("mean_prior", self.mean_prior, (d,))
-        if np.ndim(self.covariance_prior) == 0:
-            size = check_float("covariance_prior", self.covariance_prior, 0, True)
-            return Prior(alpha, mean, kappa, nu, size * np.eye(d))
-        scatter = check_array_shape("covariance_prior", self.covariance_prior, (d, d))
-        if not np.allclose(scatter, scatter.T) or np.linalg.eigvalsh(scatter)[0] <= 0:
-            raise ValueError("covariance_prior must be symmetric and positive definite")
-        return Prior(alpha, mean, kappa, nu, scatter)
-
-    def _starts(self, rows: Rows) -> list[Start]:
-        k, d = self.n_components, rows.n_features
-        weights, means, covariances = None, None, None
-        if self.weights_init is not None:
-            weights = given_weights(self.weights_init, k)
-        if self.means_init is not None:
-            means = check_array_shape("means_init", self.means_init, (k, d))
-        if self.precisions_init is not None:
-            covariances = given_covariances(self.precisions_init, self.covariance_type, k, d)
-        random = check_random_state(self.random_state)
-        starts = []
-        for turn in range(self.n_init):
-            rng = np.random.default_rng(random.randint(2**31, size=4))
-            how: Any = self.init_params
-            if how in ("k-means++", "random_from_data"):
-                how = row_centres(rows, k, how, rng)
-            # The first splitting start is the deterministic one.
-            draw = None if self.init_params == "kmeans" and turn == 0 else rng
-            starts.append(Start(how, draw, weights, means, covariances))
-        return starts
 
     def _warm(self) -> tuple[Mixture, float] | None:
         if not (self.warm_start and hasattr(self, "converged_")):

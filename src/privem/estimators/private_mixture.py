@@ -11,6 +11,7 @@ from ..models.gaussian_mixture import Mixture
 from ..plans.private.fit_mixture import PrivateMixturePlan, as_asked
 from ..run import run
 from .inits import given_covariances, given_weights
+from .mixture_start import given_prior
 from .parameters import check_array_shape
 from .verbose import Verbose
 
@@ -49,7 +50,7 @@ def fit_privately(
         terms.adaptive,
         np.random.default_rng(check_random_state(model.random_state).randint(2**31, size=4)),
         start,
-        model._prior(d),
+        given_prior(model, d),
         model.mechanism == "auto",
     )
     meter = terms.meter(counted)
