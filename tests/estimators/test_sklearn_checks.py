@@ -42,6 +42,7 @@ EXEMPT = {
 
 
 @pytest.mark.filterwarnings("ignore:no bounds stood out of the noise:UserWarning")
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @parametrize_with_checks(PRIVATE, expected_failed_checks=lambda estimator: EXEMPT)
 def test_private_fits(estimator, check):
     check(estimator)
