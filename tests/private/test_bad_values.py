@@ -191,3 +191,12 @@ def test_any_row_of_a_person_may_be_the_chosen_one() -> None:
 def test_what_double_precision_cannot_hold_is_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=r"bounds|max_weight"):
         GaussianMixture(2, epsilon=1.0, **wrong).fit(np.zeros((5, 2)))
+
+
+def test_the_statement_names_the_cap_on_weights() -> None:
+    X = np.random.default_rng(0).normal(size=(60, 2))
+    model = KMeans(2, epsilon=1.0, bounds=4.0, max_weight=3.0, n_iter=1)
+    assert "largest sample weight" not in model.fit(X).privacy_.public
+    weighted = model.fit(X, sample_weight=np.full(60, 2.0)).privacy_
+    assert weighted.public["largest sample weight"] == "3"
+    assert "largest sample weight 3" in str(weighted)

@@ -161,7 +161,10 @@ class Estimator(BaseEstimator):  # type: ignore[misc]
     def _set_ground(self, ground: Ground, terms: Terms, meter: Meter, people: People) -> None:
         region = ground.region
         self.bounds_ = (region.to_data(-region.limit), region.to_data(region.limit))
-        self.privacy_ = terms.statement(meter, people.unit, people.public(self.neighbours))
+        public = people.public(self.neighbours)
+        if people.weighted:
+            public["largest sample weight"] = f"{terms.max_weight:g}"
+        self.privacy_ = terms.statement(meter, people.unit, public)
         if ground.found is not None and not ground.found.all():
             lost = [n for n, ok in zip(self._names(), ground.found, strict=True) if not ok]
             warnings.warn(
