@@ -62,21 +62,22 @@ class Region:
         Every operation is elementwise and correctly rounded, so a record's unit coordinates do not
         depend on where in a block it stands: what is summed may be defined by them.
         """
-        y = scratch.take("unit", rows.shape)
+        # Features along the first axis: long rows run fast, and the kernels want them so.
+        y = scratch.take("unit", rows.T.shape)
         with np.errstate(over="ignore", invalid="ignore"):
-            np.subtract(rows, self.centre, out=y)
-            y /= self.scale
-        np.fmax(y, -self.limit, out=y)
-        np.minimum(y, self.limit, out=y)
+            np.subtract(rows.T, self.centre[:, None], out=y)
+            y /= self.scale[:, None]
+        np.fmax(y, -self.limit[:, None], out=y)
+        np.minimum(y, self.limit[:, None], out=y)
         if self.ball:
-            square, term = scratch.take("ball", (2, len(y)))
+            square, term = scratch.take("ball", (2, y.shape[1]))
             square[:] = 0.0
-            for column in y.T:  # one after the other: a sum along rows may be ordered in any way
-                np.multiply(column, column, out=term)
+            for feature in y:  # one after the other: a sum over them may be ordered in any way
+                np.multiply(feature, feature, out=term)
                 square += term
             np.sqrt(square, out=square)
-            y /= np.maximum(square, 1.0, out=square)[:, None]
-        return y
+            y /= np.maximum(square, 1.0, out=square)
+        return y.T
 
     def inside(self, y: Array) -> Array:
         """Points (K, d) in unit coordinates, pulled into the region."""
