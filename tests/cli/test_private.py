@@ -99,3 +99,15 @@ def test_audit_of_an_exact_model_fails(people, tmp_path):
     run("fit", people, "-k", 2, "-o", model, "-q")
     run("audit", model, code=6)
     run("audit", tmp_path / "absent.json", code=4)
+
+
+def test_a_private_fit_neither_counts_its_rows_nor_minds_having_none(people, tmp_path, monkeypatch):
+    def refuse(self, rows):
+        raise AssertionError(f"{rows} rows were about to be shown")
+
+    monkeypatch.setattr("privem.cli.progress.FitProgress.seen", refuse)
+    model = tmp_path / "m.json"
+    run("fit", people, "-k", 2, "-o", model, "--epsilon", 1, *BOUNDS)
+    pl.read_parquet(people).clear().write_parquet(tmp_path / "none.parquet")
+    run("fit", tmp_path / "none.parquet", "-k", 2, "-o", model, "--epsilon", 1, *BOUNDS)
+    run("fit", tmp_path / "none.parquet", "-k", 2, "-o", model, code=3)  # an exact fit does mind

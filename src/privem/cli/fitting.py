@@ -172,7 +172,8 @@ def fit_file(
         if settings.epsilon is not None:
             # A private fit maps bad values by a fixed rule: an error would be a release.
             opened = replace(opened, check=False)
-        rows = WatchedRows(opened, progress.seen)
+        # Only an exact fit counts its rows, on the screen or in the summary, or minds having none.
+        rows: Any = opened if settings.epsilon is not None else WatchedRows(opened, progress.seen)
         if settings.bounds:
             estimator.bounds = settings.limits(rows.names or [])
         estimator._watch = progress.watch
@@ -188,30 +189,30 @@ def fit_file(
         "model": str(settings.kind),
         "data": str(data),
         "output": str(destination),
-        "rows": rows.count,
-        "total_weight": rows.total_weight,
         "columns": estimator._names(),
         "components": settings.components,
         "private": settings.epsilon is not None,
         "epsilon": settings.epsilon,
         "iterations": int(estimator.n_iter_),
-        "converged": not stopped,
-        "seconds": round(seconds, 6),
-        **_results(estimator, rows.total_weight),
         "warnings": list(dict.fromkeys(str(warning.message) for warning in caught)),
     }
     if settings.epsilon is not None:
         # How many rows there are, how long it took, what else was seen: nobody paid for it.
-        for name in ("rows", "total_weight", "converged", "seconds"):
-            del summary[name]
-        summary["privacy"] = estimator.privacy_.to_dict()
-        summary["statement"] = str(estimator.privacy_)
-    return estimator, summary
+        return estimator, summary | {
+            "privacy": estimator.privacy_.to_dict(),
+            "statement": str(estimator.privacy_),
+            **_public_results(estimator),
+        }
+    return estimator, summary | {
+        "rows": rows.count,
+        "total_weight": rows.total_weight,
+        "converged": not stopped,
+        "seconds": round(seconds, 6),
+        **_results(estimator, rows.total_weight),
+    }
 
 
 def _results(estimator: Any, weight: float) -> dict[str, Any]:
-    if estimator.epsilon is not None:
-        return _public_results(estimator)
     match estimator:
         case GaussianMixture():
             bound = "log_likelihood" if estimator.prior is None else "log_posterior"

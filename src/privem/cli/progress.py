@@ -73,12 +73,12 @@ class FitProgress:
             TextColumn("{task.description}", markup=False),
             BarColumn(bar_width=16),
             TextColumn("{task.fields[remark]}", markup=False),
-            TextColumn("{task.fields[rows]:,} rows"),
+            TextColumn("{task.fields[rows]}", markup=False),
             TimeElapsedColumn(),
             console=console,
             transient=True,
         )
-        self._task = self._bar.add_task("reading", total=max(max_iter, 1), remark="", rows=0)
+        self._task = self._bar.add_task("reading", total=max(max_iter, 1), remark="", rows="")
         # A timer and not the first pass decides when to appear: a pass may take minutes.
         self._timer = threading.Timer(_PATIENCE_SECONDS, self._bar.start)
         self._timer.daemon = True
@@ -96,7 +96,7 @@ class FitProgress:
 
     def seen(self, rows: int) -> None:
         """So many rows of this pass have been read."""
-        self._bar.tasks[0].fields["rows"] = rows
+        self._bar.tasks[0].fields["rows"] = f"{rows:,} rows"
 
     def watch(self, stage: Stage, release: Release[Any]) -> None:
         """A pass is over."""
