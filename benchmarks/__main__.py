@@ -21,7 +21,7 @@ from threadpoolctl import threadpool_limits  # noqa: E402
 
 from .table import show  # noqa: E402
 
-NAMES = ("speed", "border", "threads", "memory", "parquet", "linear", "quality")
+NAMES = ("speed", "border", "threads", "memory", "parquet", "linear", "quality", "private_speed")
 
 
 def main() -> None:

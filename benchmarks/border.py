@@ -1,7 +1,7 @@
 """border: both kernels of the full mixture where they change places.
 
 Nanoseconds per row of one pass through each kernel, the better of three, and which of them
-``models.gaussian_mixture._direct_is_faster`` picks.
+``models.gaussian_mixture.direct_is_faster`` picks.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from privem.models.gaussian_mixture import Mixture, MixtureQuery, _direct_is_faster
+from privem.models.gaussian_mixture import Mixture, MixtureQuery, direct_is_faster
 from privem.sources import ArrayRows, LocalSource
 
 from .data import clusters
@@ -49,7 +49,7 @@ def rows(quick: bool) -> Iterator[dict[str, Any]]:
                         pass
                     times.append(time.process_time() - began)
                 seconds[direct] = min(times[1:])
-            picked = _direct_is_faster(mixture)
+            picked = direct_is_faster(mixture)
             loss = seconds[picked] / min(seconds.values()) - 1
             yield {
                 "case": f"d={d} K={k}",

@@ -12,6 +12,7 @@ from privem.audit.battery import tiny
 from privem.audit.curves import epsilon_at, hockey_stick, mu_at
 from privem.audit.evidence import clopper_pearson
 from privem.models.count import CountQuery
+from privem.models.private_mixture import BoundedQuery
 from privem.noise.discrete import Discrete
 
 RELATIONS = ("add-remove", "replace-one")
@@ -95,6 +96,15 @@ def test_the_attacks_come_close_to_the_sensitivity(query, neighbours):
         audit_release(query, noise, pair.data, pair.neighbour, 2).share
         for pair in attacks(neighbours)
     ]
+    if isinstance(query, BoundedQuery) and query.whitened:
+        # Where a whitened record moves most: on the sphere beyond which it counts less.
+        reach, means = 0.1 * query.weights.radius, query.mixture.means
+        shared, edge = means.repeat(5, axis=0), means[1] + [reach, 0.0]
+        other = np.vstack([shared, means[0] + [0.0, reach]])
+        other = shared if neighbours == "add-remove" else other
+        share = audit_release(query, noise, np.vstack([shared, edge]), other, 2).share
+        assert share > 0.99
+        moved.append(share)
     assert max(moved) <= 1 + 1e-12
     if getattr(query, "view", "") == "pairs":
         return  # the sum is random

@@ -12,8 +12,9 @@ from privem.core import Block, Scratch
 from privem.linalg import symmetric_pairs
 from privem.models.count import MOST_ROWS, CountQuery
 from privem.models.gaussian_mixture import Mixture
+from privem.models.mixture_rounding import CAP
 from privem.models.private_kmeans import BoundedClusterQuery
-from privem.models.private_mixture import _CAP, BoundedQuery
+from privem.models.private_mixture import BoundedQuery
 from privem.models.private_moments import BoundedMomentsQuery
 from privem.models.region import Region
 from privem.models.sensitivity import MomentWeights
@@ -55,6 +56,12 @@ def mixture_of(kind: str, k: int, d: int, rng: np.random.Generator, narrow: floa
     return Mixture(kind, weights / weights.sum(), means, covariances)
 
 
+def matrices(mixture: Mixture) -> np.ndarray:
+    """W_k as matrices (K, d, d)."""
+    w = mixture.whiteners
+    return w if w.ndim == 3 else np.stack([np.diag(row) for row in w])
+
+
 def svec_long(matrix: np.ndarray) -> np.ndarray:
     i, j = symmetric_pairs(matrix.shape[-1])
     return matrix[..., i, j] * np.where(i == j, LONG(1), np.sqrt(LONG(2)))
@@ -74,25 +81,23 @@ def reference(query: BoundedQuery, X: np.ndarray, weight: np.ndarray | None) -> 
     y = query.region.to_unit(X, Scratch()).astype(LONG)
     m, w = query.mixture, query.weights
     away = y[:, None, :] - m.means.astype(LONG)
-    white = np.einsum("kij,nkj->nki", query._whiteners.astype(LONG), away)
+    white = np.einsum("kij,nkj->nki", matrices(m).astype(LONG), away)
     q = np.sum(white * white, axis=2)
-    q_capped = np.minimum(q, LONG(_CAP)) if query.direct else q
+    q_capped = np.minimum(q, LONG(CAP)) if query.direct else q
     joint = m.constants.astype(LONG) - q_capped / 2
     joint -= joint.max(axis=1, keepdims=True)
     g = np.exp(np.maximum(joint, LONG(-600)))
     g /= g.sum(axis=1, keepdims=True)
     if weight is not None:
         g *= np.clip(weight, 0, query.cap_weight).astype(LONG)[:, None]
-    u = white
-    if query.whitened:
-        u = white / np.maximum(np.sqrt(q) / LONG(w.radius), LONG(1))[:, :, None]
-    else:
-        u = np.broadcast_to(y[:, None, :], white.shape)
+    u, shrink = white, np.minimum(LONG(1), LONG(w.radius) ** 2 / np.maximum(q, LONG(1e-300)))
+    if not query.whitened:
+        u, shrink = np.broadcast_to(y[:, None, :], white.shape), LONG(1)
     return np.concatenate(
         [
             LONG(w.w0) * g.sum(axis=0),
-            (LONG(w.w1) * np.einsum("nk,nki->ki", g, u)).ravel(),
-            (LONG(w.w2) * shaped(m.covariance_type, g, u)).ravel(),
+            (LONG(w.w1) * np.einsum("nk,nki->ki", g * shrink, u)).ravel(),
+            (LONG(w.w2) * shaped(m.covariance_type, g * shrink, u)).ravel(),
         ]
     )
 
@@ -104,7 +109,7 @@ def records(rng: np.random.Generator, n: int, region: Region, mixture: Mixture) 
     unit[::5] = np.sign(unit[::5])
     near = mixture.means[rng.integers(len(mixture.means), size=len(unit[1::5]))]
     unit[1::5] = near + rng.standard_normal(near.shape) * 1e-3
-    lower = np.linalg.inv(BoundedQuery(mixture, region, None, "whitened", 1)._whiteners[0])  # type: ignore[arg-type]
+    lower = np.linalg.inv(matrices(mixture)[0])
     sphere = rng.standard_normal((len(unit[2::5]), d))
     sphere *= clip_radius(d) / np.linalg.norm(sphere, axis=1, keepdims=True)
     unit[2::5] = mixture.means[0] + sphere @ lower.T
@@ -158,6 +163,50 @@ def test_mixture_sums(
     order = rng.permutation(n)
     again = total(query, X[order], None if weight is None else weight[order], [])
     assert float(np.linalg.norm((again - exact).astype(float))) <= bound
+
+
+@pytest.mark.parametrize("kind", TYPES)
+@pytest.mark.parametrize("where", ["box", "ball"])
+def test_mixture_sums_of_many_features(kind: str, where: str) -> None:
+    """Features that do not fit one matrix product: products are made piece by piece."""
+    rng = np.random.default_rng(3)
+    d, k, n = 34, 2, 60
+    region, mixture = region_of(where, d), mixture_of(kind, k, d, rng, 1.0)
+    w = MomentWeights.balanced(d, clip_radius(d))
+    query = BoundedQuery(mixture, region, w, "whitened", n)
+    query.__dict__["direct"] = False
+    assert kind != "full" or len(query._features.tiles()) > 1
+    X = records(rng, n, region, mixture)
+    error = np.linalg.norm((total(query, X, None, [7]) - reference(query, X, None)).astype(float))
+    assert error <= query.rounding(n)
+
+
+@given(
+    seed=st.integers(0, 2**32),
+    kind=st.sampled_from(TYPES),
+    shape=st.sampled_from([(1, 1), (2, 3), (6, 2)]),
+    where=st.sampled_from(["box", "ball", "isotropic"]),
+)
+def test_records_stay_below_the_sizes_that_bounds_are_made_of(
+    seed: int, kind: str, shape: tuple[int, int], where: str
+) -> None:
+    rng = np.random.default_rng(seed)
+    d, k = shape
+    region, mixture = region_of(where, d), mixture_of(kind, k, d, rng, 0.1)
+    query = BoundedQuery(mixture, region, MomentWeights.balanced(d, 3.0), "joint", 10)
+    errors, evaluation = query._errors, query._evaluation
+    y = np.abs(region.to_unit(records(rng, 90, region, mixture), Scratch()))
+    # The worst direction of each component too, at the border of the region.
+    worst = np.abs(np.linalg.svd(np.abs(matrices(mixture)))[2][:, 0])
+    y = np.concatenate([y, np.abs(region.to_unit(region.to_data(worst * 1e3), Scratch()))])
+    w = np.abs(matrices(mixture))
+    size = np.einsum("kij,nkj->nki", w, y[:, None] + np.abs(mixture.means))
+    assert (np.linalg.norm(size, axis=2) <= errors.far).all()
+    i, j = symmetric_pairs(d)
+    products = {"full": y[:, i] * y[:, j], "square": y**2, "norm": np.sum(y**2, 1)[:, None]}
+    phi = np.concatenate([np.ones((len(y), 1)), y, products[evaluation.features.kind]], axis=1)
+    height = errors.height(evaluation.features, evaluation.coefficients)
+    assert (phi @ np.abs(evaluation.coefficients).T <= height).all()
 
 
 def test_the_bound_is_not_absurd() -> None:

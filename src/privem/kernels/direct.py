@@ -11,10 +11,10 @@ import numpy as np
 from scipy.linalg.blas import dtrmm
 
 from ..tree import Array
-from .scratch import Scratch
+from .scratch import Scratch, short_buffers
 from .softmax import softmax
 
-__all__ = ["direct_block_rows", "log_joint_direct", "responsibility_sums_direct"]
+__all__ = ["direct_block_rows", "log_joint_direct", "responsibility_sums_direct", "whiten"]
 
 
 def direct_block_rows(d: int) -> int:
@@ -26,7 +26,7 @@ def _centre(x: Array, mean: Array, out: Array) -> Array:
     return np.subtract(x, mean[:, None], out=out)
 
 
-def _whiten(whitener: Array, x: Array) -> Array:
+def whiten(whitener: Array, x: Array) -> Array:
     """Whiten (d, b) in place; a matrix is lower triangular, a vector scales the axes."""
     if whitener.ndim == 1:
         x *= whitener[:, None]
@@ -41,13 +41,14 @@ def log_joint_direct(
     """Log joint densities (K, b): ``constants_k - |W_k (x - mean_k)|^2 / 2``."""
     x = scratch.take("x", rows.T.shape)
     x[:] = rows.T
-    return _joint(x, means, whiteners, constants, scratch)
+    with short_buffers():
+        return _joint(x, means, whiteners, constants, scratch)
 
 
 def _joint(x: Array, means: Array, whiteners: Array, constants: Array, scratch: Scratch) -> Array:
     joint = scratch.take("log_joint", (len(means), x.shape[1]))
     for k, mean in enumerate(means):
-        z = _whiten(whiteners[k], _centre(x, mean, scratch.take("z", x.shape)))
+        z = whiten(whiteners[k], _centre(x, mean, scratch.take("z", x.shape)))
         np.einsum("ij,ij->j", z, z, out=joint[k])
     joint *= -0.5
     joint += constants[:, None]
@@ -67,6 +68,19 @@ def responsibility_sums_direct(
 
     The second moments follow ``kind``: ``"full"`` (K, d, d), ``"square"`` (K, d), ``"norm"`` (K,).
     """
+    with short_buffers():
+        return _sums(rows, means, whiteners, constants, weight, kind, scratch)
+
+
+def _sums(
+    rows: Array,
+    means: Array,
+    whiteners: Array,
+    constants: Array,
+    weight: Array | None,
+    kind: str,
+    scratch: Scratch,
+) -> tuple[Array, Array, Array, float]:
     x = scratch.take("x", rows.T.shape)
     x[:] = rows.T
     joint = _joint(x, means, whiteners, constants, scratch)

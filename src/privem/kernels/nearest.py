@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from ..tree import Array
 from .scratch import Scratch
 
-__all__ = ["nearest", "nearest_block_rows"]
+__all__ = ["nearest", "nearest_block_rows", "nearest_centre"]
 
 
 def nearest_block_rows(d: int, n_clusters: int) -> int:
@@ -23,9 +23,15 @@ def nearest(
 
     ``centres`` are given about ``origin``. Ties go to the lowest index.
     """
-    b = len(rows)
-    x = scratch.take("x", (rows.shape[1], b))
+    x = scratch.take("x", (rows.shape[1], len(rows)))
     np.subtract(rows.T, origin[:, None], out=x)
+    label, distance = nearest_centre(x, centres, scratch)
+    return x, label, distance
+
+
+def nearest_centre(x: Array, centres: Array, scratch: Scratch) -> tuple[NDArray[np.int64], Array]:
+    """Index of the nearest centre, and its squared distance, of records (d, b) laid out already."""
+    b = x.shape[1]
     # |x - c|^2 = |x|^2 - 2 (x.c - |c|^2/2): the nearest centre has the largest bracket.
     score = scratch.take("score", (len(centres), b))
     np.dot(centres, x, out=score)
@@ -38,4 +44,4 @@ def nearest(
         for k in range(len(centres) - 1, -1, -1):
             np.copyto(label, k, where=score[k] == best)
     distance = np.einsum("ij,ij->j", x, x) - 2.0 * best
-    return x, label, np.maximum(distance, 0.0)
+    return label, np.maximum(distance, 0.0)

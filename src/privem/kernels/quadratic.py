@@ -11,6 +11,7 @@ Products are made by circular offset, ``x * roll(x, -o)``: all offsets of a tile
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -18,10 +19,22 @@ import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
 from ..tree import Array
-from .scratch import Scratch
+from .scratch import Scratch, short_buffers
 from .softmax import softmax
 
-__all__ = ["Features", "Tiles", "log_joint", "responsibility_sums"]
+__all__ = ["Features", "Place", "Tiles", "log_joint", "responsibility_sums"]
+
+# Lays records (b, d) out in an array (d, b): centred, or clipped to a region.
+Place = Callable[[Array, Array], None]
+
+
+def centred(origin: Array) -> Place:
+    """Records about an origin."""
+
+    def place(rows: Array, out: Array) -> None:
+        np.subtract(rows.T, origin[:, None], out=out)
+
+    return place
 
 
 @dataclass(frozen=True)
@@ -45,6 +58,12 @@ class Features:
     def offsets_per_tile(self) -> int:
         """How many circular offsets are made at a time: all of them while they fit the cache."""
         return self.d // 2 + 1 if self.size <= 512 else 1
+
+    @cached_property
+    def depth(self) -> int:
+        """At most so many additions lie between a feature and the log joint density."""
+        tiles = self.tiles()
+        return self.size if len(tiles) <= 1 else self.offsets_per_tile * self.d + len(tiles) + 2
 
     def tile_rows(self, components: int) -> int:
         """Records per tile.
@@ -96,10 +115,10 @@ class _Tile:
             step, unit = self.twice.strides
             self.rolled = as_strided(self.twice, (d // 2 + 1, d, b), (step, step, unit))
 
-    def load(self, rows: Array, origin: Array | float) -> None:
-        """Lay b records out, centred."""
+    def load(self, rows: Array, place: Place) -> None:
+        """Lay b records out."""
         d, x = self.features.d, self.x
-        np.subtract(rows.T, origin, out=x)
+        place(rows, x)
         match self.features.kind:
             case "square":
                 np.multiply(x, x, out=self.products)
@@ -124,9 +143,11 @@ class _Tile:
             np.dot(weights, self.products[: last - first], out=spare)
             out += spare
 
-    def gather(self, responsibilities: Array, parts: list[Array]) -> None:
+    def gather(self, responsibilities: Array, parts: list[Array], most: int) -> None:
         """``sums += responsibilities @ phi'``, the sums cut by :func:`_cut`."""
-        parts[0] += np.dot(responsibilities, (self.whole if self.at_once else self.linear).T)
+        phi = self.whole if self.at_once else self.linear
+        for low in range(0, self.b, most):
+            parts[0] += responsibilities[:, low : low + most] @ phi[:, low : low + most].T
         for (low, high, first, last), sums in zip(self.tiles, parts[1:], strict=False):
             self._multiply(low, high)
             sums += np.dot(responsibilities, self.products[: last - first].T)
@@ -145,12 +166,12 @@ class Tiles:
     """A pass over tiles of records: log joint densities out, weighted sums of features back in."""
 
     def __init__(
-        self, features: Features, coefficients: Array, scratch: Scratch, origin: Array | None = None
+        self, features: Features, coefficients: Array, scratch: Scratch, place: Place
     ) -> None:
         self.features, self._scratch = features, scratch
         self._components = len(coefficients)
         self._parts = _cut(features, coefficients)
-        self._origin: Array | float = 0.0 if origin is None else origin[:, None]
+        self._place = place
         self._tile: _Tile | None = None
 
     def log_joint(self, rows: Array) -> Array:
@@ -159,31 +180,32 @@ class Tiles:
             self._tile = _Tile(self.features, len(rows), self._scratch)
             self._joint = self._scratch.take("log_joint", (self._components, len(rows)))
             self._spare = self._scratch.take("spare", self._joint.shape)
-        self._tile.load(rows, self._origin)
+        self._tile.load(rows, self._place)
         self._tile.times(self._parts, self._joint, self._spare)
         return self._joint
 
     @property
-    def linear(self) -> Array:
-        """(1, x) of the tile at hand, (d + 1, b)."""
+    def x(self) -> Array:
+        """The records of the tile at hand, (d, b)."""
         assert self._tile is not None
-        return self._tile.linear
+        return self._tile.x
 
     def zeros(self) -> list[Array]:
         """Sums to start :meth:`gather` with; concatenated along axis 1 they are (K, p)."""
         return [np.zeros_like(part) for part in self._parts]
 
-    def gather(self, shares: Array, sums: list[Array]) -> None:
-        """``sums += shares @ phi'`` for the tile at hand."""
+    def gather(self, shares: Array, sums: list[Array], most: int = 2**20) -> None:
+        """``sums += shares @ phi'`` for the tile at hand, ``most`` records in a product."""
         assert self._tile is not None
-        self._tile.gather(shares, sums)
+        self._tile.gather(shares, sums, most)
 
 
 def log_joint(
     features: Features, coefficients: Array, rows: Array, origin: Array, scratch: Scratch
 ) -> Array:
     """Log joint density of each component and record, shape (K, b). ``coefficients``: (K, p)."""
-    return Tiles(features, coefficients, scratch, origin).log_joint(rows)
+    with short_buffers():
+        return Tiles(features, coefficients, scratch, centred(origin)).log_joint(rows)
 
 
 def responsibility_sums(
@@ -196,11 +218,12 @@ def responsibility_sums(
 ) -> tuple[Array, float]:
     """Sums of responsibility times feature, (K, p), and the block's log-likelihood."""
     size = features.tile_rows(len(coefficients))
-    tiles = Tiles(features, coefficients, scratch, origin)
+    tiles = Tiles(features, coefficients, scratch, centred(origin))
     sums, likelihood = tiles.zeros(), 0.0
-    for start in range(0, len(rows), size):
-        joint = tiles.log_joint(rows[start : start + size])
-        here = None if weight is None else weight[start : start + size]
-        likelihood += softmax(joint, here, scratch)
-        tiles.gather(joint, sums)
+    with short_buffers():
+        for start in range(0, len(rows), size):
+            joint = tiles.log_joint(rows[start : start + size])
+            here = None if weight is None else weight[start : start + size]
+            likelihood += softmax(joint, here, scratch)
+            tiles.gather(joint, sums)
     return np.concatenate(sums, axis=1), likelihood

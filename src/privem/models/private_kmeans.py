@@ -19,7 +19,8 @@ from functools import cached_property
 import numpy as np
 
 from ..core import Block, Group, Scratch
-from ..kernels.nearest import nearest, nearest_block_rows
+from ..kernels.nearest import nearest_block_rows, nearest_centre
+from ..kernels.scratch import short_buffers
 from ..tree import Array
 from .region import Region
 from .rounding import gamma
@@ -97,29 +98,32 @@ class BoundedClusterQuery:
 
     def __call__(self, block: Block, scratch: Scratch) -> BoundedClusterSums:
         """Sum a block."""
-        y = self.region.to_unit(block.X, scratch)
-        k, d = self.centres.shape
-        step = self._step
-        y *= 1.0 / step
-        np.trunc(y, out=y)  # towards the centre, so that no record leaves the region
-        y *= step
-        x, label, _ = nearest(y, np.zeros(d), self._lattice_centres, scratch)
-        member = scratch.take("member", (k, len(label)))
-        np.equal(np.arange(k)[:, None], label, out=member, casting="unsafe")
-        square = None
-        u = x
-        if self.local:
-            u = (x - self._lattice_centres[label].T) / self.spread
-            norm = np.sqrt(np.einsum("ij,ij->j", u, u))
-            u /= np.maximum(norm / self.weights.radius, 1.0)
-        weight = capped(block.weight, self.cap_weight, len(label))
+        x = self.region.to_unit(block.X, scratch).T
+        weight = capped(block.weight, self.cap_weight, len(block.X))
+        with short_buffers():
+            return self._sums(x, weight, scratch)
+
+    def _sums(self, x: Array, weight: Array | None, scratch: Scratch) -> BoundedClusterSums:
+        step, centres, w = self._step, self._lattice_centres, self.weights
+        x *= 1.0 / step
+        np.trunc(x, out=x)  # towards the centre, so that no record leaves the region
+        x *= step
+        label, distance = nearest_centre(x, centres, scratch)
+        member = scratch.take("member", (len(centres), len(label)))
+        np.equal(np.arange(len(centres))[:, None], label, out=member, casting="unsafe")
         if weight is not None:
             member *= weight
-        w = self.weights
-        if self.local:
-            total_weight = member.sum(axis=0)
-            square = np.asarray([w.w2 * float(np.einsum("ij,ij->j", u, u) @ total_weight)])
-        return BoundedClusterSums(w.w0 * member.sum(axis=1), w.w1 * (member @ u.T), square)
+        count = w.w0 * member.sum(axis=1)
+        if not self.local:
+            return BoundedClusterSums(count, w.w1 * (member @ x.T), None)
+        # x - c, and its squared length, are exact: see _step.
+        x -= np.take(centres.T, label, axis=1, out=scratch.take("centre", x.shape), mode="clip")
+        reach = self.spread * w.radius
+        beyond = np.maximum(np.sqrt(distance) / reach, 1.0)
+        x *= np.divide(1.0 / self.spread, beyond, out=beyond)
+        square = np.minimum(distance, reach**2) / self.spread**2
+        total = square.sum() if weight is None else square @ weight
+        return BoundedClusterSums(count, w.w1 * (member @ x.T), np.asarray([w.w2 * float(total)]))
 
     def groups(self, neighbours: str) -> list[Group]:
         """Sensitivities: above for one group; apart as in :mod:`privem.models.sensitivity`."""

@@ -1,8 +1,10 @@
 """The bounded statistics of a Gaussian mixture, for releases with noise.
 
 Each component's records are measured in that component's own coordinates, whitened by parameters
-that are already public: u_k = W_k (y - m_k), pulled onto a ball of radius r. The noise then shrinks
-with the component. The ``joint`` frame measures all records from the region's centre instead.
+that are already public: u_k = W_k (y - m_k). Beyond a radius r they count less: with s = min(1,
+(r / |u_k|)^2), what is summed is s u_k, at most r, and s u_k u_k', at most r^2. The noise then
+shrinks with the component. The ``joint`` frame measures all records from the region's centre
+instead.
 """
 
 from __future__ import annotations
@@ -14,13 +16,14 @@ from functools import cached_property
 import numpy as np
 
 from ..core import Block, Group, Scratch
-from ..kernels.quadratic import Features
+from ..kernels.direct import whiten
+from ..kernels.quadratic import Features, Place
 from ..kernels.whitened import by_differences, by_products, differences_block_rows
 from ..linalg import smat, svec, symmetric_pairs
 from ..tree import Array
-from .gaussian_mixture import Mixture, MixtureQuery
+from .gaussian_mixture import Mixture, MixtureQuery, direct_is_faster
+from .mixture_rounding import CAP, MixtureRounding
 from .region import Region
-from .rounding import U, gamma
 from .sensitivity import MomentWeights, apart, capped
 
 __all__ = ["RECIPES", "BoundedQuery", "BoundedSums", "releases"]
@@ -34,18 +37,15 @@ RECIPES = {
     "laplace": ("laplace", "laplace", "laplace"),
 }
 
-# Squared distances enter responsibilities up to here when differences are formed: exp(-700) is
-# nothing, and rounding errors stay in proportion.
-_CAP = 1400.0
 # Tiles in a block.
-_TILES = 8
-# by_products is used where its error bound widens the sensitivity by less than this.
+_TILES = 16
+# Differences are formed where products would widen the sensitivity by more than this.
 _WIDENING = 1e-3
 
 
 @dataclass(frozen=True)
 class BoundedSums:
-    """Weighted sums ``w0 g``, ``w1 g u`` and ``w2 g u u'`` (shape by covariance type)."""
+    """Weighted sums ``w0 g``, ``w1 g s u`` and ``w2 g s u u'`` (shape by covariance type)."""
 
     count: Array
     total: Array
@@ -85,35 +85,42 @@ class BoundedQuery:
         """Whether each component has coordinates of its own."""
         return self.recipe == "whitened"
 
-    @cached_property
-    def _kind(self) -> str:
-        kinds = {"full": "full", "tied": "full", "diag": "square", "spherical": "norm"}
-        return kinds[self.mixture.covariance_type]
-
-    @cached_property
-    def _features(self) -> Features:
-        return Features(self._kind, self.mixture.means.shape[1])
+    @property
+    def _pooled(self) -> bool:
+        """A common whitener: records are whitened once, components differ in their means only."""
+        return self.whitened and self.mixture.covariance_type == "tied"
 
     @cached_property
     def _evaluation(self) -> MixtureQuery:
         """The mixture's log-density as a linear function of the features, about zero."""
         m = self.mixture
-        if m.covariance_type == "tied":
-            copies = np.stack([m.covariances] * len(m.means))
-            m = Mixture("full", m.weights, m.means, copies)
-        return MixtureQuery(m, np.zeros(m.means.shape[1]))
+        k, d = m.means.shape
+        if self._pooled:  # in whitened coordinates components are unit spheres
+            m = Mixture("spherical", m.weights, m.means @ m.whiteners[0].T, np.ones(k))
+        elif m.covariance_type == "tied":
+            m = Mixture("full", m.weights, m.means, np.stack([m.covariances] * k))
+        return MixtureQuery(m, np.zeros(d))
+
+    @property
+    def _features(self) -> Features:
+        return self._evaluation.features
 
     @cached_property
-    def _whiteners(self) -> Array:
-        """W_k as matrices (K, d, d)."""
-        w = self.mixture.whiteners
-        return w if w.ndim == 3 else np.stack([np.diag(row) for row in w])
+    def _errors(self) -> MixtureRounding:
+        return MixtureRounding(self.mixture, self.region, self.weights, _TILES)
+
+    @cached_property
+    def _error_by_products(self) -> float:
+        if self._pooled:
+            return self._errors.pooled(self._features, self._evaluation.mixture.constants)
+        query = self._evaluation
+        return self._errors.by_products(query.features, query.coefficients, self.whitened)
 
     @cached_property
     def direct(self) -> bool:
-        """Whether differences are formed: where products would err too much."""
-        error = self._error_by_products() * self.rows
-        return self.whitened and 2 * error > _WIDENING * math.sqrt(self.weights.bound)
+        """Whether differences are formed: where products would err too much, or take longer."""
+        widening = 2 * self._error_by_products * self.rows / math.sqrt(self.weights.bound)
+        return self.whitened and (widening > _WIDENING or direct_is_faster(self.mixture))
 
     @property
     def block_rows(self) -> int:
@@ -125,66 +132,95 @@ class BoundedQuery:
 
     def __call__(self, block: Block, scratch: Scratch) -> BoundedSums:
         """Sum a block."""
-        y = self.region.to_unit(block.X, scratch)
-        weight = capped(block.weight, self.cap_weight, len(y))
+        weight = capped(block.weight, self.cap_weight, len(block.X))
         count, total, second = (self._by_differences if self.direct else self._by_products)(
-            y, weight, scratch
+            block.X, weight, scratch
         )
         w = self.weights
         return BoundedSums(w.w0 * count, w.w1 * total, w.w2 * second)
 
+    def _place(self, scratch: Scratch) -> Place:
+        """Records in unit coordinates, clipped; whitened too where all components share that."""
+
+        def place(rows: Array, out: Array) -> None:
+            self.region.place(rows, out, scratch)
+            if self._pooled and not self.direct:
+                whiten(self.mixture.whiteners[0], out)
+
+        return place
+
     def _by_differences(
-        self, y: Array, weight: Array | None, scratch: Scratch
+        self, rows: Array, weight: Array | None, scratch: Scratch
     ) -> tuple[Array, Array, Array]:
-        m = self.mixture
+        m, kind = self.mixture, {"diag": "square", "spherical": "norm"}
         count, total, second = by_differences(
-            m.means, self._whiteners, m.constants, y, self.weights.radius, _CAP, weight, scratch
+            m.means,
+            m.whiteners,
+            m.constants,
+            rows,
+            self._place(scratch),
+            self.weights.radius,
+            CAP,
+            weight,
+            kind.get(m.covariance_type, "full"),
+            scratch,
         )
         match m.covariance_type:
             case "full":
                 return count, total, svec(second)
             case "tied":
                 return count, total, svec(second.sum(axis=0))
-            case "diag":
-                return count, total, np.diagonal(second, axis1=1, axis2=2)
             case _:
-                return count, total, np.trace(second, axis1=1, axis2=2)
+                return count, total, second
 
     def _by_products(
-        self, y: Array, weight: Array | None, scratch: Scratch
+        self, rows: Array, weight: Array | None, scratch: Scratch
     ) -> tuple[Array, Array, Array]:
         query = self._evaluation
-        radius = self.weights.radius if self.whitened else math.inf
-        count, first, second = by_products(
-            self._features, query.coefficients, query.mixture.constants, y, radius, weight, scratch
+        d = self.region.d
+        count, sums, pooled = by_products(
+            query.features,
+            query.coefficients,
+            query.mixture.constants,
+            rows,
+            self._place(scratch),
+            self.weights.radius if self.whitened else math.inf,
+            weight,
+            scratch,
+            self._pooled,
         )
-        d = y.shape[1]
-        means = self.mixture.means if self.whitened else np.zeros_like(self.mixture.means)
+        zeroth, linear, quadratic = sums[:, :1], sums[:, 1 : d + 1], sums[:, d + 1 :]
+        means = query.mixture.means if self.whitened else np.zeros_like(linear)
+        total = linear - zeroth * means
         w = self.mixture.whiteners if self.whitened else None
-        total = first[:, 1:] - first[:, :1] * means
-        zeroth, linear, quadratic = second[:, 0], second[:, 1 : d + 1], second[:, d + 1 :]
-        if self._kind == "full":
-            i, j = symmetric_pairs(d)
-            packed = quadratic * np.where(i == j, 1.0, np.sqrt(2.0))
-            cross = np.einsum("ki,kj->kij", linear, means)
-            outer = np.einsum("k,ki,kj->kij", zeroth, means, means)
-            matrix = smat(packed, d) - cross - np.swapaxes(cross, 1, 2) + outer
-            if w is not None:
-                total = np.einsum("kij,kj->ki", w, total)
-                matrix = w @ matrix @ np.swapaxes(w, 1, 2)
-            if self.mixture.covariance_type == "tied":
-                return count, total, svec(matrix.sum(axis=0))
-            return count, total, svec(matrix)
-        if self._kind == "square":
-            squares = quadratic - 2 * linear * means + zeroth[:, None] * means**2
-            if w is not None:
-                total, squares = w * total, w**2 * squares
-            return count, total, squares
-        norms = quadratic[:, 0] - 2 * np.sum(linear * means, axis=1)
-        norms = norms + zeroth * np.sum(means**2, axis=1)
-        if w is not None:
-            total, norms = w * total, w[:, 0] ** 2 * norms
-        return count, total, norms
+        if self._pooled:
+            cross = linear.T @ means
+            return count, total, svec(pooled - cross - cross.T + (zeroth * means).T @ means)
+        match query.features.kind:
+            case "full":
+                i, j = symmetric_pairs(d)
+                matrix = smat(quadratic * np.where(i == j, 1.0, math.sqrt(2.0)), d)
+                cross = linear[:, :, None] * means[:, None, :]
+                matrix -= cross
+                matrix -= np.swapaxes(cross, 1, 2)
+                matrix += (zeroth * means)[:, :, None] * means[:, None, :]
+                if w is not None:
+                    total = (w @ total[:, :, None])[:, :, 0]
+                    matrix = w @ matrix @ np.swapaxes(w, 1, 2)
+                if self.mixture.covariance_type == "tied":
+                    matrix = matrix.sum(axis=0)
+                return count, total, svec(matrix)
+            case "square":
+                second = quadratic - 2 * linear * means + zeroth * means**2
+                if w is not None:
+                    total, second = w * total, w**2 * second
+                return count, total, second
+            case _:
+                second = quadratic[:, 0] - 2 * np.sum(linear * means, axis=1)
+                second = second + zeroth[:, 0] * np.sum(means**2, axis=1)
+                if w is not None:
+                    total, second = w * total, w[:, 0] ** 2 * second
+                return count, total, second
 
     def groups(self, neighbours: str) -> list[Group]:
         """All numbers together, or apart; see :mod:`privem.models.sensitivity`."""
@@ -205,67 +241,8 @@ class BoundedQuery:
 
     def rounding(self, rows: float) -> float:
         """Bound on the floating-point error of the sum over records of total weight ``rows``."""
-        one = self._error_by_differences() if self.direct else self._error_by_products()
+        one = self._errors.by_differences() if self.direct else self._error_by_products
         return rows * one
-
-    @cached_property
-    def _spread(self) -> tuple[float, float]:
-        """Largest |W_k| (Frobenius) and largest distance of a record in the region to a mean."""
-        norm = float(np.max(np.sqrt(np.sum(self._whiteners**2, axis=(1, 2)))))
-        away = self.region.reach + float(np.max(np.linalg.norm(self.mixture.means, axis=1)))
-        return norm, away
-
-    def _contribution(self, log_error: float, shift: float, sums: float) -> float:
-        """Error of one record's share in the sum.
-
-        ``log_error`` bounds the error of each log joint density, ``shift`` that of each u_k,
-        ``sums`` the relative error of accumulation. Responsibilities are then off by a factor
-        within exp(+-2 log_error) and the K + 32 roundings of a softmax.
-        """
-        w, r = self.weights, self.weights.radius
-        if not log_error < 0.125:
-            return math.inf  # far beyond anything a release could be priced with
-        factor = math.expm1(2 * log_error) + 2 * gamma(len(self.mixture.means) + 32)
-        moved = w.w1 * shift + w.w2 * (2 * r * shift + shift * shift)
-        size = math.sqrt(w.bound)
-        return factor * size + (1 + factor) * (moved + sums * (size + moved))
-
-    def _error_by_differences(self) -> float:
-        """Per record, u_k formed explicitly. Proof: docs/proofs/release.md, section 3."""
-        components, d = self.mixture.means.shape
-        norm, away = self._spread
-        shift = gamma(d + 4) * norm * away
-        q = 4 * _CAP
-        log_error = 0.5 * (gamma(d + 8) * q + 2 * math.sqrt(q) * shift + shift**2)
-        log_error += 4 * U * float(np.max(np.abs(self.mixture.constants)))
-        clipped = shift + gamma(d + 16) * self.weights.radius
-        sums = gamma(differences_block_rows(d) + components + d + 32)
-        return self._contribution(log_error, clipped, sums)
-
-    def _error_by_products(self) -> float:
-        """Per record, u_k only implied. Proof: docs/proofs/release.md, section 4."""
-        query = self._evaluation
-        components, d = self.mixture.means.shape
-        p = self._features.size
-        reach, limit = self.region.reach, self.region.limit
-        i, j = symmetric_pairs(d)
-        products = {"full": limit[i] * limit[j], "square": limit**2, "norm": [reach**2]}[self._kind]
-        largest = np.abs(query.coefficients) @ np.concatenate([[1.0], limit, products])
-        height = float(np.max(largest)) + float(np.max(np.abs(query.mixture.constants)))
-        norm, away = self._spread
-        far = norm * away
-        # Evaluating the linear form; and its coefficients, which were computed from W and m.
-        log_error = gamma(p + 4 * d + 24) * height + gamma(4 * d + 24) * far**2
-        # A tile is one product; a block adds up its tiles.
-        tile = self._features.tile_rows(components)
-        sums = gamma(tile + _TILES + components + 4 * d + 64)
-        if not self.whitened:
-            return self._contribution(log_error, gamma(d + 8) * reach, sums)
-        w, r = self.weights, self.weights.radius
-        # The clip is decided by a squared distance off by 2 log_error, only where it exceeds r^2.
-        shift = log_error / r + gamma(16) * r
-        # Rounding of raw sums is magnified by whitening them afterwards.
-        return self._contribution(log_error, shift, sums) + 2 * sums * (w.w1 * far + w.w2 * far**2)
 
 
 def releases(recipe: str, covariance_type: str, components: int, d: int) -> list[tuple[str, int]]:

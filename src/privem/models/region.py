@@ -8,6 +8,7 @@ from functools import cached_property
 import numpy as np
 
 from ..core import Scratch
+from ..kernels.scratch import short_buffers
 from ..tree import Array
 
 __all__ = ["Region"]
@@ -48,13 +49,26 @@ class Region:
         """The largest norm in unit coordinates, with a margin for the roundings of a projection."""
         return (1.0 if self.ball else float(np.linalg.norm(self.limit))) * (1 + 2.0**-36)
 
+    @cached_property
+    def _columns(self) -> tuple[Array, Array, Array, Array]:
+        """Centre, inverse scale, lower and upper limit, each (d, 1)."""
+        columns = np.stack([self.centre, 1.0 / self.scale, -self.limit, self.limit])[:, :, None]
+        return columns[0], columns[1], columns[2], columns[3]
+
     @property
     def d(self) -> int:
         """How many features."""
         return len(self.centre)
 
     def to_unit(self, rows: Array, scratch: Scratch) -> Array:
-        """Records in unit coordinates, pulled into the region; (b, d), in working memory.
+        """Records in unit coordinates, pulled into the region; (b, d), in working memory."""
+        y = scratch.take("unit", rows.T.shape)
+        with short_buffers(), np.errstate(over="ignore", invalid="ignore"):
+            self.place(rows, y, scratch)
+        return y.T
+
+    def place(self, rows: Array, out: Array, scratch: Scratch) -> None:
+        """Lay records (b, d) out in unit coordinates, features along the first axis of ``out``.
 
         Coordinates are clamped first, so that 1e308 and infinities cannot break the arithmetic. NaN
         becomes the lower limit: a fixed public rule for rows that cannot be checked beforehand.
@@ -62,22 +76,33 @@ class Region:
         Every operation is elementwise and correctly rounded, so a record's unit coordinates do not
         depend on where in a block it stands: what is summed may be defined by them.
         """
-        # Features along the first axis: long rows run fast, and the kernels want them so.
-        y = scratch.take("unit", rows.T.shape)
-        with np.errstate(over="ignore", invalid="ignore"):
-            np.subtract(rows.T, self.centre[:, None], out=y)
-            y /= self.scale[:, None]
-        np.fmax(y, -self.limit[:, None], out=y)
-        np.minimum(y, self.limit[:, None], out=y)
+        centre, inverse, low, high = self._columns
+        if centre.any():
+            np.subtract(rows.T, centre, out=out)
+            out *= inverse
+        else:  # the same number in one pass
+            np.multiply(rows.T, inverse, out=out)
+        np.clip(out, low, high, out=out)
+        np.copyto(out, low, where=np.isnan(out))
         if self.ball:
-            square, term = scratch.take("ball", (2, y.shape[1]))
-            square[:] = 0.0
-            for feature in y:  # one after the other: a sum over them may be ordered in any way
-                np.multiply(feature, feature, out=term)
-                square += term
-            np.sqrt(square, out=square)
-            y /= np.maximum(square, 1.0, out=square)
-        return y.T
+            self._project(out, scratch)
+
+    @staticmethod
+    def _project(y: Array, scratch: Scratch) -> None:
+        """Pull columns beyond norm one back onto the sphere."""
+        square = scratch.take("ball", y.shape)
+        np.multiply(y, y, out=square)
+        while len(square) > 1:
+            # Halves are added, number by number: np.sum may order its terms in any way, and
+            # differently for a record that comes alone.
+            half = len(square) // 2
+            square[:half] += square[-half:]
+            square = square[: len(square) - half]
+        norm = square[0]
+        np.sqrt(norm, out=norm)
+        np.maximum(norm, 1.0, out=norm)
+        np.divide(1.0, norm, out=norm)
+        y *= norm
 
     def inside(self, y: Array) -> Array:
         """Points (K, d) in unit coordinates, pulled into the region."""

@@ -1,14 +1,18 @@
 """Sensitivities of stacked moments, derived once for every private model.
 
-A record contributes, for each component k, ``g_k (w0, w1 u_k, w2 svec(u_k u_k'))`` with
-responsibilities g >= 0 that sum to one and |u_k| <= r. Write B = w0^2 + w1^2 r^2 + w2^2 r^4.
+A record contributes, for each component k, ``g_k (w0, w1 t_k u_k, w2 svec(u_k u_k'))`` with
+responsibilities g >= 0 that sum to one, |u_k| <= r and 0 <= t_k <= 1. Write B = w0^2 + w1^2 r^2 +
+w2^2 r^4. (A whitened record v is pulled to u = v min(1, r / |v|), and t = min(1, r / |v|): so t u =
+s v and u u' = s v v' with one factor s = min(1, r^2 / |v|^2). Elsewhere t = 1.)
 
 *Adding or removing a record* moves the sum by its contribution, whose squared norm is
 sum_k g_k^2 (w0^2 + w1^2 |u_k|^2 + w2^2 |u_k|^4) <= B sum_k g_k^2 <= B, as |svec(u u')| = |u|^2.
 
 *Replacing a record* moves it by f - f', with |f - f'|^2 = |f|^2 + |f'|^2 - 2 <f, f'> <= 2 B - 2 <f,
-f'>, and <f, f'> = sum_k g_k g'_k h(c_k), where c_k = <u_k, u'_k> lies in [-r^2, r^2] and h(c) =
-w0^2 + w1^2 c + w2^2 c^2. So |f - f'|^2 <= 2 B + 2 max(0, -min h), the minimum over |c| <= r^2.
+f'>, and <f, f'> = sum_k g_k g'_k (w0^2 + w1^2 t_k t'_k c_k + w2^2 c_k^2), where c_k = <u_k, u'_k>
+lies in [-r^2, r^2]. Write h(c) = w0^2 + w1^2 c + w2^2 c^2. Where c_k < 0, t_k t'_k c_k >= c_k and
+the bracket is at least h(c_k); elsewhere it is not negative. So |f - f'|^2 <= 2 B + 2 max(0, -min
+h), the minimum over |c| <= r^2.
 
 Covariance types other than full: *diag* keeps the diagonal entries of svec, a projection, which
 brings no two sums further apart. *spherical* has w2 |u|^2 in place of w2 svec(u u'): the same norm,
