@@ -11,10 +11,21 @@ from ..tree import Array
 
 __all__ = ["clip_radius", "consistency", "james_stein", "operator_noise", "soften", "soften_each"]
 
+_WIDEST = 1e4  # clip radius squared, over the least one
 
-def clip_radius(d: int) -> float:
-    """How far whitened records may lie from their component: almost all Gaussian ones do."""
-    return math.sqrt(d + 2 * math.sqrt(3 * d) + 6)
+
+def clip_radius(
+    d: int, tail: float = 3.0, noise: float = math.inf, tolerated: float = 0.0
+) -> float:
+    """How far whitened records may lie from their component.
+
+    A Gaussian record lies further out with a probability of about exp(-tail). ``noise`` is the
+    relative noise of the second moments at that radius; it grows with the radius squared, so where
+    it is below what is ``tolerated`` the radius is widened until it is not, and with no noise at
+    all nothing is clipped.
+    """
+    least = d + 2 * math.sqrt(tail * d) + 2 * tail
+    return math.sqrt(least * min(max(1.0, tolerated / noise), _WIDEST))
 
 
 def consistency(d: int, radius: float) -> float:
@@ -44,6 +55,6 @@ def soften(matrix: Array, low: float, noise: float, high: float) -> Array:
     return np.asarray((vectors * soften_each(values, low, noise, high)) @ vectors.T)
 
 
-def soften_each(values: Array, low: float, noise: Array | float, high: float) -> Array:
+def soften_each(values: Array, low: Array | float, noise: Array | float, high: float) -> Array:
     """As :func:`soften`, for variances."""
     return np.clip(0.5 * (values + np.sqrt(values**2 + np.square(noise))), low, high)

@@ -44,9 +44,14 @@ class PrivateBounds:
         release = yield Stage(OctaveQuery(self.d), noise, "scale")
         octaves: Histogram = release.statistics
         # The best window of three octaves: differences of Gaussians spread over about that many.
-        windows = np.stack([np.convolve(row, np.ones(3), "same") for row in octaves.counts])
-        best = windows.argmax(axis=1)
-        found = _stands_out(windows, release.spent[0].deviation * math.sqrt(3))
+        # Equal values say nothing about scale (a column that is mostly zero has one all the same),
+        # so the lowest octave counts only where no other stands out.
+        deviation = _deviation(release) * math.sqrt(3)
+        counts = octaves.counts.copy()
+        counts[:, 0] = 0.0
+        apart, windows = _windows(counts), _windows(octaves.counts)
+        windows = np.where(_stands_out(apart, deviation)[:, None], apart, windows)
+        best, found = windows.argmax(axis=1), _stands_out(windows, deviation)
         scale = 2.0 ** (best + LOWEST_OCTAVE)
         centre, width = np.zeros(self.d), 4 * scale
         for round_ in range(1, len(PLACE_SHARES) + 1):
@@ -54,7 +59,7 @@ class PrivateBounds:
             noise = self.allowance.noise(name, self.rows)
             release = yield Stage(PlaceQuery(width, centre), noise, name)
             counts = release.statistics.counts
-            found &= _stands_out(counts, release.spent[0].deviation)
+            found &= _stands_out(counts, _deviation(release))
             cell = counts.argmax(axis=1) - CELLS // 2
             centre = centre + cell * width
             width = width * CELLS
@@ -75,7 +80,18 @@ def bounds_parts(d: int, share: float) -> list[Part]:
     ]
 
 
+def _windows(counts: np.ndarray) -> np.ndarray:
+    """Sums over each octave and its two neighbours."""
+    return np.stack([np.convolve(row, np.ones(3), "same") for row in counts])
+
+
 def _stands_out(counts: np.ndarray, deviation: float) -> np.ndarray:
     """Whether the largest cell exceeds what the noise alone reaches once in a thousand."""
     cells = counts.shape[1]
     return np.asarray(counts.max(axis=1) > deviation * (math.sqrt(2 * math.log(cells)) + 0.5))
+
+
+def _deviation(release: Release[Histogram]) -> float:
+    """Standard deviation of the noise on each count."""
+    assert release.deviation is not None
+    return float(release.deviation.counts[0, 0])

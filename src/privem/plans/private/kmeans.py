@@ -1,10 +1,10 @@
-"""Private k-means: count, bounds, frame, then Lloyd's iterations on noisy sums."""
+"""Private k-means: count, bounds, frame, a noisy grid to start from, Lloyd on noisy sums."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Generator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -15,15 +15,24 @@ from ...models.sensitivity import MomentWeights
 from ...models.shrink import clip_radius, consistency, james_stein
 from ...tree import Array
 from .allowance import Allowance, Part
-from .gaussian import PrivateGaussian
+from .cluster_frame import FRAME_SHARES, ClusterFrame, frame_sizes
+from .grid_start import MOST_CELLS, GridStart
 from .packing import pack
 from .preamble import Ground, Preamble
 
 __all__ = ["KMEANS_RECIPES", "PrivateKMeansFit", "PrivateKMeansPlan"]
 
 KMEANS_RECIPES = ("whitened", "joint", "gg", "ll", "dplloyd")
-_FRAME_SHARES = (0.06, 0.14)
+# Of what the count, the bounds and the frame leave.
+_GRID_SHARE = 0.4
 _ITERATIONS = 8
+# Recipes that start from the grid; the papers' own start from a packing.
+_GRIDDED = ("whitened", "joint")
+# So much noise on a centre, in spreads of its cluster, is worth all the iterations together.
+_LEVEL = 0.25
+_MOST_ROUNDS = 12
+# Least spread of clusters, in unit coordinates.
+_NARROWEST = 1e-4
 
 
 @dataclass(frozen=True)
@@ -56,49 +65,94 @@ class PrivateKMeansPlan:
         d = preamble.d
         parts, left = preamble.parts(), 1.0 - preamble.share()
         if not given_start:
-            size = 1 + d + d * (d + 1) // 2
             parts += [
                 Part(f"frame {i}", left * share, [("gaussian", size)])
-                for i, share in enumerate(_FRAME_SHARES, start=1)
+                for i, (share, size) in enumerate(
+                    zip(FRAME_SHARES, frame_sizes(d), strict=True), start=1
+                )
             ]
-            left *= 1 - sum(_FRAME_SHARES)
+            left *= 1 - sum(FRAME_SHARES)
         each = cluster_releases(recipe, clusters, d)
+        if not given_start and recipe in _GRIDDED:
+            parts.append(Part("grid", left * _GRID_SHARE, [("gaussian", MOST_CELLS)]))
+            left *= 1 - _GRID_SHARE
         return [*parts, Part("em", left, each * (n_iter or _ITERATIONS))]
 
     def stages(self) -> Generator[Stage, Release[Any], PrivateKMeansFit]:
         """Generate the stages."""
         ground = yield from self.preamble.stages(self.allowance, self.adaptive)
+        if self.preamble.count is None:
+            # A count below its own noise says nothing, and everything is divided by it.
+            least = ground.allowance.multiplier("count") * self.preamble.cap_weight
+            ground = replace(ground, count=max(ground.count, least))
         region, d, k = ground.region, self.preamble.d, self.clusters
-        spread = region.reach / math.sqrt(d)
+        rounds, allowance = self._rounds(ground)
+        # K clusters share the volume: each is about K^(-1/d) as wide as the whole.
+        spread = region.reach / math.sqrt(d) * k ** (-1.0 / d)
         if self.start is not None:
             centres = region.inside((self.start - region.centre) / region.scale)
         else:
-            frame = PrivateGaussian(
-                region, ground.count, ground.rows, ground.allowance, self.preamble.cap_weight
+            # Given bounds are taken to be filled; estimated ones are some eight scales away.
+            guess = 1 / 3 if self.preamble.region is not None else 1 / 30
+            frame = ClusterFrame(
+                region, ground.count, ground.rows, allowance, guess, self.preamble.cap_weight
             )
             middle, covariance = yield from frame.stages()
-            centres = region.inside(pack(middle, covariance, k, self.rng))
-            spread = math.sqrt(float(np.trace(covariance)) / d)
-        # K clusters share the volume: each is about K^(-1/d) as wide as the whole.
-        spread *= k ** (-1.0 / d)
-        rounds, each = self._rounds(ground), len(cluster_releases(self.recipe, k, d))
-        noise = ground.allowance.noise("em", ground.rows, each * rounds)
-        late: list[Array] = []
+            if self.recipe in _GRIDDED:
+                start = GridStart(
+                    region,
+                    ground.count,
+                    region.inside(middle[None])[0],
+                    covariance,
+                    k,
+                    allowance.noise("grid", ground.rows),
+                    self.rng,
+                    self.preamble.cap_weight,
+                )
+                centres, square = yield from start.stages()
+                spread = max(math.sqrt(square / d), _NARROWEST)
+            else:
+                centres = region.inside(pack(middle, covariance, k, self.rng))
+                spread = math.sqrt(float(np.trace(covariance)) / d) * k ** (-1.0 / d)
+        each = len(cluster_releases(self.recipe, k, d))
+        late: list[Array] = [centres]
         for t in range(rounds):
+            noise = allowance.noise("em", ground.rows, each * rounds)
             query = self._query(centres, spread, ground)
             release = yield Stage(query, noise, f"k-means {t + 1}")
             centres, spread = self._update(centres, spread, release, ground)
-            if t >= rounds // 2:
-                late.append(centres)
+            late = [*late, centres] if t > rounds // 2 else [centres]
         centres = np.mean(late, axis=0)
         return PrivateKMeansFit(region.to_data(centres), rounds, ground)
 
-    def _rounds(self, ground: Ground) -> int:
+    def _rounds(self, ground: Ground) -> tuple[int, Allowance]:
+        """How many iterations, and the allowance; where they would only move noise, none.
+
+        From the noise level alone, so within what was reserved.
+        """
+        allowance = ground.allowance
         if self.n_iter is not None or not self.adaptive or self.recipe == "dplloyd":
-            return self.n_iter or _ITERATIONS
-        # Noise of a count if all went into one release, against the records of a cluster.
-        level = ground.allowance.multiplier("em", 1) * math.sqrt(2) * self.clusters / ground.count
-        return int(np.clip((0.2 / level) ** 2, 2, 12))
+            return self.n_iter or _ITERATIONS, allowance
+        # Noise of one release with all of the budget, against the records of a cluster.
+        level = allowance.multiplier("em", 1) * self.clusters / ground.count
+        if self.recipe not in _GRIDDED or self.start is not None:
+            return int(np.clip(0.02 / level**2, 2, 12)), allowance
+        # The same as noise of a centre's coordinate, in spreads of its cluster.
+        w = _weights(self.preamble.d, clip_radius(self.preamble.d))
+        level *= w.l2(allowance.neighbours) / w.w1
+        rounds = int(min((_LEVEL / level) ** 2, _MOST_ROUNDS))
+        if rounds:
+            return rounds, allowance
+        # What they would cost goes to the frame and the grid, not yet spent, in proportion.
+        share = {part.name: part.share for part in allowance.parts}
+        start = [name for name in share if name == "grid" or name.startswith("frame")]
+        more = 1 + share["em"] / sum(share[name] for name in start)
+        parts = [
+            replace(part, share=part.share * more) if part.name in start else part
+            for part in allowance.parts
+            if part.name != "em"
+        ]
+        return 0, replace(allowance, parts=tuple(parts))
 
     def _query(self, centres: Array, spread: float, ground: Ground) -> BoundedClusterQuery:
         d = self.preamble.d
