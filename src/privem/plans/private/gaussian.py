@@ -21,6 +21,9 @@ from .allowance import Allowance
 
 __all__ = ["PrivateGaussian"]
 
+# Relative noise of a covariance that costs less than clipping heavy tails would.
+_TOLERATED = 0.1
+
 
 @dataclass(frozen=True)
 class PrivateGaussian:
@@ -52,14 +55,22 @@ class PrivateGaussian:
         centre, covariance = yield from self._step(
             "frame 1", self.region.reach / math.sqrt(self.region.reach**2 / d), centre, covariance
         )
-        return (yield from self._step("frame 2", clip_radius(d), centre, covariance))
+        return (yield from self._step("frame 2", self._radius("frame 2"), centre, covariance))
 
     def refine(
         self, centre: Array, covariance: Array, releases: int = 1
     ) -> Generator[Stage, Release[Any], tuple[Array, Array]]:
         """One more look, with the budget of the part ``"em"`` or one of so many parts of it."""
-        r = clip_radius(self.region.d)
+        r = self._radius("em", releases)
         return (yield from self._step("em", r, centre, covariance, releases))
+
+    def _radius(self, part: str, releases: int = 1) -> float:
+        """As wide as the noise allows: real tails are heavier than a Gaussian's."""
+        d, neighbours = self.region.d, self.allowance.neighbours
+        w = MomentWeights.balanced(d, clip_radius(d), count=False)
+        entry = w.l2(neighbours) * self.allowance.multiplier(part, releases) / w.w2
+        noise = float(operator_noise(d, entry)) / self.count
+        return clip_radius(d, noise=noise, tolerated=_TOLERATED)
 
     def _step(
         self, part: str, r: float, centre: Array, covariance: Array, releases: int = 1

@@ -28,11 +28,21 @@ from ...tree import Array
 from .allowance import Allowance
 from .gaussian import PrivateGaussian
 from .packing import pack
+from .shapes import LEAST_STEP, Parts, as_type, unwhiten, whiten
 
 __all__ = ["PrivateMixture", "Structure", "choose"]
 
-# A whitened covariance is trusted to move within these factors in one iteration.
-_LEAST_STEP, _MOST_STEP = 0.25, 20.0
+# Nor is a whitened covariance trusted to grow further than this in one iteration. It never shrinks
+# below the noise on it, or small components would walk to nothing.
+_MOST_STEP = 20.0
+# Until iterates are averaged, steps are so much longer than EM's, which is slow to converge.
+_OVERSTEP = 1.5
+# The part of the iterations before averaging.
+_SEARCH = 0.6
+# Clip radius of EM: the tail beyond it, and the noise at which it is widened.
+_TAIL, _TOLERATED = 1.2, 0.02
+# Relative noise on a covariance, all budget in one release, beyond which a simpler one is better.
+_MOST_NOISE = 0.6
 # Components never count for less than this share of an equal part.
 _LEAST_PART = 0.02
 # Unit-coordinate variance floor: a hundred-thousandth of the region.
@@ -70,11 +80,10 @@ def choose(
     if covariance_type in ("diag", "spherical"):
         full /= math.sqrt(d / 2) * 2
     pooled = full / components
-    tied = covariance_type == "full" and full * math.sqrt(5) > 0.8
+    tied = covariance_type == "full" and full > _MOST_NOISE
     level = pooled if tied else full
-    iterations = n_iter or int(np.clip((0.7 / level) ** 2, 3, 20))
-    single = pooled * math.sqrt(3) > 0.8
-    return Structure("tied" if tied else covariance_type, single, iterations)
+    iterations = n_iter or int(np.clip((0.7 / level) ** 2, 3, 30))
+    return Structure("tied" if tied else covariance_type, pooled > _MOST_NOISE, iterations)
 
 
 @dataclass(frozen=True)
@@ -125,7 +134,7 @@ class PrivateMixture:
             centre, covariance = yield from frame.stages()
             state = self._pack(centre, covariance)
         whitened = self.recipe == "whitened"
-        r = clip_radius(d) if whitened else self.region.reach
+        r = clip_radius(d, _TAIL) if whitened else self.region.reach
         if self.recipe in ("whitened", "joint"):
             w = MomentWeights.balanced(d, r)
         else:
@@ -137,11 +146,14 @@ class PrivateMixture:
             releases_left = 1 if self.adaptive else structure.iterations
             centre, covariance = yield from frame.refine(centre, covariance, releases_left)
             alike = np.full(k, 1 / k), np.stack([centre] * k), np.stack([covariance] * k)
-            return _as_type(Mixture("full", *alike), self.covariance_type), structure
-        state = _as_type(state, structure.covariance_type)
+            return as_type(Mixture("full", *alike), self.covariance_type), structure
+        state = as_type(state, structure.covariance_type)
         each = len(releases(self.recipe, structure.covariance_type, k, d))
-        factor = consistency(d, r) if whitened else 1.0
-        average: _Parts | None = None
+        if whitened:
+            w = self._widened(w, structure)
+        factor = consistency(d, w.radius) if whitened else 1.0
+        search = int(_SEARCH * structure.iterations)
+        average: Parts | None = None
         for t in range(structure.iterations):
             query = BoundedQuery(state, self.region, w, self.recipe, self.rows, self.cap_weight)
             release = yield Stage(
@@ -150,10 +162,23 @@ class PrivateMixture:
                 f"EM {t + 1}",
             )
             now = self._moments(state, release, w, factor)
-            late = t - structure.iterations // 2
-            average = now if average is None or late <= 0 else average.towards(now, late + 1)
-            state = self._valid(state, average, math.sqrt(max(late + 1, 1)))
+            if average is None or t <= search:
+                average = now
+                # Not in the first step, which is long anyway, nor in the one that is averaged.
+                ahead = now.beyond(state, _OVERSTEP) if whitened and 0 < t < search else now
+                state = self._valid(state, ahead, 1.0)
+            else:
+                terms = t - search + 1
+                average = average.towards(now, terms)
+                state = self._valid(state, average, math.sqrt(terms))
         return state, structure
+
+    def _widened(self, w: MomentWeights, structure: Structure) -> MomentWeights:
+        """Weights for a clip radius as large as the noise of an iteration allows."""
+        d, k, neighbours = self.region.d, self.components, self.allowance.neighbours
+        multiplier = self.allowance.multiplier("em", structure.iterations)
+        noise = operator_noise(d, w.l2(neighbours) * multiplier / w.w2) / (self.count / k)
+        return MomentWeights.balanced(d, clip_radius(d, _TAIL, float(noise), _TOLERATED))
 
     def _structure(self, state: Mixture, w: MomentWeights) -> Structure:
         """Look at the noise of a second-moment entry, in the coordinates of the start."""
@@ -179,7 +204,7 @@ class PrivateMixture:
 
     def _moments(
         self, state: Mixture, release: Release[BoundedSums], w: MomentWeights, factor: float
-    ) -> _Parts:
+    ) -> Parts:
         """Counts, means and covariances in unit coordinates, before they are made valid."""
         sums, noise = release.statistics, release.deviation
         assert noise is not None
@@ -187,19 +212,23 @@ class PrivateMixture:
         count = sums.count / w.w0
         if self.fixed_count:
             count = count + (self.count - count.sum()) / k
-        count = np.maximum(count, _LEAST_PART * self.count / k)
+        # A count below its noise says nothing: pretend that much, and the component moves less.
+        least = np.minimum(2 * noise.count / w.w0, 0.5 * self.count / k)
+        count = np.maximum(count, np.maximum(least, _LEAST_PART * self.count / k))
         n = count[:, None]
-        whiten = state.whiteners
-        matrix = whiten.ndim == 3
+        whitener = state.whiteners
+        matrix = whitener.ndim == 3
         moves = sums.total / (w.w1 * n)
         spread = noise.total[:, 0] / (w.w1 * count)
         if self.recipe != "whitened":  # moves from the centre: make them moves from the last means
             moves = moves - state.means
-            moves = np.einsum("kij,kj->ki", whiten, moves) if matrix else whiten * moves
-            size = np.sum(whiten**2, axis=(1, 2)) if matrix else np.sum(whiten**2, axis=1)
+            moves = np.einsum("kij,kj->ki", whitener, moves) if matrix else whitener * moves
+            size = np.sum(whitener**2, axis=(1, 2)) if matrix else np.sum(whitener**2, axis=1)
             spread = spread * np.sqrt(size / d)
         moves = james_stein(moves, spread**2)
-        lower = np.linalg.inv(whiten) if matrix else 1.0 / whiten
+        if self.recipe == "whitened":  # no mean of clipped records lies further out
+            moves *= np.minimum(1.0, w.radius / np.maximum(_norms(moves), 1e-300))
+        lower = np.linalg.inv(whitener) if matrix else 1.0 / whitener
         step = np.einsum("kij,kj->ki", lower, moves) if matrix else lower * moves
         means = state.means + step
         second, deviation = sums.second / (w.w2 * factor), noise.second / (w.w2 * factor)
@@ -220,31 +249,32 @@ class PrivateMixture:
                 spreads = (second / count - np.sum(about**2, axis=1)) / d
                 size = deviation / (count * d)
         if self.recipe != "whitened":
-            spreads, size = _whiten(state, spreads, size)
-        return _Parts(count, means, _unwhiten(state, spreads), size)
+            spreads, size = whiten(state, spreads, size)
+        return Parts(count, means, unwhiten(state, spreads), size)
 
-    def _valid(self, state: Mixture, parts: _Parts, kept: float) -> Mixture:
+    def _valid(self, state: Mixture, parts: Parts, kept: float) -> Mixture:
         """Parameters from averaged moments: eigenvalues softened in the last frame, floored."""
         ceiling = self.region.reach**2
-        white, _ = _whiten(state, parts.covariances, parts.size)
+        white, _ = whiten(state, parts.covariances, parts.size)
         size = parts.size / kept
+        least = np.clip(size, LEAST_STEP, 1.0)
         match state.covariance_type:
             case "full":
                 steps = [
-                    soften(matrix, _LEAST_STEP, float(noise), _MOST_STEP)
-                    for matrix, noise in zip(white, size, strict=True)
+                    soften(matrix, float(low), float(noise), _MOST_STEP)
+                    for matrix, low, noise in zip(white, least, size, strict=True)
                 ]
-                covariances = _unwhiten(state, np.stack(steps))
+                covariances = unwhiten(state, np.stack(steps))
                 covariances = np.stack([soften(c, _FLOOR, 0.0, ceiling) for c in covariances])
             case "tied":
-                step = soften(white, _LEAST_STEP, float(size), _MOST_STEP)
-                covariances = soften(_unwhiten(state, step), _FLOOR, 0.0, ceiling)
+                step = soften(white, float(least), float(size), _MOST_STEP)
+                covariances = soften(unwhiten(state, step), _FLOOR, 0.0, ceiling)
             case "diag":
-                step = soften_each(white, _LEAST_STEP, size[:, None], _MOST_STEP)
-                covariances = np.clip(_unwhiten(state, step), _FLOOR, ceiling)
+                step = soften_each(white, least[:, None], size[:, None], _MOST_STEP)
+                covariances = np.clip(unwhiten(state, step), _FLOOR, ceiling)
             case _:
-                step = soften_each(white, _LEAST_STEP, size, _MOST_STEP)
-                covariances = np.clip(_unwhiten(state, step), _FLOOR, ceiling)
+                step = soften_each(white, least, size, _MOST_STEP)
+                covariances = np.clip(unwhiten(state, step), _FLOOR, ceiling)
         weights, means = parts.count, parts.means
         if self.prior is not None:
             n = parts.count[:, None]
@@ -257,65 +287,5 @@ class PrivateMixture:
         return replace(state, weights=weights, means=means, covariances=covariances)
 
 
-@dataclass(frozen=True)
-class _Parts:
-    """Moments in unit coordinates; ``size`` of the covariance noise in whitened ones."""
-
-    count: Array
-    means: Array
-    covariances: Array
-    size: Array
-
-    def towards(self, new: _Parts, terms: int) -> _Parts:
-        """The running mean over ``terms`` iterates, ``new`` being the last."""
-        return _Parts(
-            self.count + (new.count - self.count) / terms,
-            self.means + (new.means - self.means) / terms,
-            self.covariances + (new.covariances - self.covariances) / terms,
-            new.size,
-        )
-
-
-def _as_type(state: Mixture, covariance_type: str) -> Mixture:
-    """A full-covariance start as a mixture of another covariance type."""
-    if state.covariance_type != "full" or covariance_type == "full":
-        return state
-    c = state.covariances
-    match covariance_type:
-        case "tied":
-            c = c.mean(axis=0)
-        case "diag":
-            c = np.diagonal(c, axis1=1, axis2=2).copy()
-        case _:
-            c = np.trace(c, axis1=1, axis2=2) / c.shape[1]
-    return replace(state, covariance_type=covariance_type, covariances=c)
-
-
-def _whiten(state: Mixture, covariances: Array, size: Array) -> tuple[Array, Array]:
-    """Covariances in the whitened coordinates of ``state``, and the size of their noise there."""
-    w = state.whiteners
-    match state.covariance_type:
-        case "full":
-            scale = np.sum(w**2, axis=(1, 2)) / w.shape[1]
-            return w @ covariances @ np.swapaxes(w, 1, 2), size * scale
-        case "tied":
-            return w[0] @ covariances @ w[0].T, size * np.sum(w[0] ** 2) / w.shape[1]
-        case "diag":
-            return w**2 * covariances, size * np.max(w**2, axis=1)
-        case _:
-            return w[:, 0] ** 2 * covariances, size * w[:, 0] ** 2
-
-
-def _unwhiten(state: Mixture, white: Array) -> Array:
-    w = state.whiteners
-    match state.covariance_type:
-        case "full":
-            lower = np.linalg.inv(w)
-            return np.asarray(lower @ white @ np.swapaxes(lower, 1, 2))
-        case "tied":
-            lower = np.linalg.inv(w[0])
-            return np.asarray(lower @ white @ lower.T)
-        case "diag":
-            return np.asarray(white / w**2)
-        case _:
-            return np.asarray(white / w[:, 0] ** 2)
+def _norms(rows: Array) -> Array:
+    return np.asarray(np.linalg.norm(rows, axis=1, keepdims=True))

@@ -1,0 +1,93 @@
+"""Moments on their way to parameters: the four shapes of covariance in whitened coordinates."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from ...models.gaussian_mixture import Mixture
+from ...tree import Array
+
+__all__ = ["LEAST_STEP", "Parts", "as_type", "unwhiten", "whiten"]
+
+# No whitened covariance is trusted to shrink further than this in one iteration.
+LEAST_STEP = 0.25
+
+
+@dataclass(frozen=True)
+class Parts:
+    """Moments in unit coordinates; ``size`` of the covariance noise in whitened ones."""
+
+    count: Array
+    means: Array
+    covariances: Array
+    size: Array
+
+    def beyond(self, state: Mixture, factor: float) -> Parts:
+        """A step ``factor`` times as long, from ``state``; covariances where they stay positive."""
+        before = state.weights * self.count.sum()
+        count = np.maximum(before + factor * (self.count - before), 0.3 * self.count)
+        means = state.means + factor * (self.means - state.means)
+        covariances = self.covariances
+        if state.covariance_type == "full":
+            covariances = state.covariances + factor * (covariances - state.covariances)
+            white, _ = whiten(state, covariances, self.size)
+            valid = np.linalg.eigvalsh(white)[:, 0] > LEAST_STEP
+            covariances = np.where(valid[:, None, None], covariances, self.covariances)
+        return Parts(count, means, covariances, self.size)
+
+    def towards(self, new: Parts, terms: int) -> Parts:
+        """The running mean over ``terms`` iterates, ``new`` being the last."""
+        return Parts(
+            self.count + (new.count - self.count) / terms,
+            self.means + (new.means - self.means) / terms,
+            self.covariances + (new.covariances - self.covariances) / terms,
+            new.size,
+        )
+
+
+def as_type(state: Mixture, covariance_type: str) -> Mixture:
+    """A full-covariance start as a mixture of another covariance type."""
+    if state.covariance_type != "full" or covariance_type == "full":
+        return state
+    c = state.covariances
+    match covariance_type:
+        case "tied":
+            c = c.mean(axis=0)
+        case "diag":
+            c = np.diagonal(c, axis1=1, axis2=2).copy()
+        case _:
+            c = np.trace(c, axis1=1, axis2=2) / c.shape[1]
+    return replace(state, covariance_type=covariance_type, covariances=c)
+
+
+def whiten(state: Mixture, covariances: Array, size: Array) -> tuple[Array, Array]:
+    """Covariances in the whitened coordinates of ``state``, and the size of their noise there."""
+    w = state.whiteners
+    match state.covariance_type:
+        case "full":
+            scale = np.sum(w**2, axis=(1, 2)) / w.shape[1]
+            return w @ covariances @ np.swapaxes(w, 1, 2), size * scale
+        case "tied":
+            return w[0] @ covariances @ w[0].T, size * np.sum(w[0] ** 2) / w.shape[1]
+        case "diag":
+            return w**2 * covariances, size * np.max(w**2, axis=1)
+        case _:
+            return w[:, 0] ** 2 * covariances, size * w[:, 0] ** 2
+
+
+def unwhiten(state: Mixture, white: Array) -> Array:
+    """The inverse of :func:`whiten`, of covariances."""
+    w = state.whiteners
+    match state.covariance_type:
+        case "full":
+            lower = np.linalg.inv(w)
+            return np.asarray(lower @ white @ np.swapaxes(lower, 1, 2))
+        case "tied":
+            lower = np.linalg.inv(w[0])
+            return np.asarray(lower @ white @ lower.T)
+        case "diag":
+            return np.asarray(white / w**2)
+        case _:
+            return np.asarray(white / w[:, 0] ** 2)
