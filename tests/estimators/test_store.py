@@ -22,14 +22,22 @@ def data(n=200, seed=0):
 
 
 MODELS = {
-    **{k: GaussianMixture(3, covariance_type=k, random_state=1) for k in COVARIANCE_TYPES},
-    "map": GaussianMixture(3, prior="map", covariance_prior=[[1.0, 0, 0], [0, 2, 0], [0, 0, 3]]),
-    "given": GaussianMixture(
-        2, means_init=np.arange(6, dtype=np.float32).reshape(2, 3), weights_init=(0.5, 0.5)
+    **{
+        k: GaussianMixture(3, covariance_type=k, random_state=1, epsilon=None)
+        for k in COVARIANCE_TYPES
+    },
+    "map": GaussianMixture(
+        3, prior="map", covariance_prior=[[1.0, 0, 0], [0, 2, 0], [0, 0, 3]], epsilon=None
     ),
-    "KMeans": KMeans(3, random_state=4),
-    "KMeans given": KMeans(2, init=data()[:2], n_init=1),
-    "FactorAnalysis": FactorAnalysis(2, rotation="varimax"),
+    "given": GaussianMixture(
+        2,
+        means_init=np.arange(6, dtype=np.float32).reshape(2, 3),
+        weights_init=(0.5, 0.5),
+        epsilon=None,
+    ),
+    "KMeans": KMeans(3, random_state=4, epsilon=None),
+    "KMeans given": KMeans(2, init=data()[:2], n_init=1, epsilon=None),
+    "FactorAnalysis": FactorAnalysis(2, rotation="varimax", epsilon=None),
 }
 every_model = pytest.mark.parametrize("model", MODELS.values(), ids=MODELS)
 
@@ -62,21 +70,21 @@ def test_a_round_trip_keeps_every_bit(model, named, tmp_path):
 
 
 def test_a_loaded_model_goes_on_warm_and_samples(tmp_path):
-    model = GaussianMixture(3, warm_start=True, random_state=3).fit(data())
+    model = GaussianMixture(3, warm_start=True, random_state=3, epsilon=None).fit(data())
     again = privem.load(model.save(tmp_path / "m.json") and tmp_path / "m.json")
     np.testing.assert_array_equal(again.sample(9)[0], model.sample(9)[0])
     np.testing.assert_array_equal(again.fit(data()).means_, model.fit(data()).means_)
 
 
 def test_infinities_survive(tmp_path):
-    model = GaussianMixture(2, max_iter=0).fit(data())
+    model = GaussianMixture(2, max_iter=0, epsilon=None).fit(data())
     assert model.lower_bound_ == -np.inf
     assert privem.load(model.save(tmp_path / "m") and tmp_path / "m").lower_bound_ == -np.inf
 
 
 def test_the_file_is_plain_json_and_holds_no_rows(tmp_path):
     path = tmp_path / "m.json"
-    KMeans(3).fit(data()).save(path)
+    KMeans(3, epsilon=None).fit(data()).save(path)
     content = json.loads(path.read_text("utf-8"))
     assert content["format"] == "privem-model"
     assert "labels_" not in content["attributes"]
@@ -87,7 +95,7 @@ def test_the_file_is_plain_json_and_holds_no_rows(tmp_path):
 @pytest.fixture
 def saved(tmp_path):
     path = tmp_path / "m.json"
-    GaussianMixture(2).fit(data()).save(path)
+    GaussianMixture(2, epsilon=None).fit(data()).save(path)
     return path
 
 
@@ -147,7 +155,7 @@ def test_other_files_are_refused_with_the_reason(saved, tmp_path):
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"version": 2}, ["version 2", "upgrade privem"]),
+        ({"version": 3}, ["version 3", "upgrade privem"]),
         ({"version": "1"}, ["version '1'"]),
         ({"version": None}, ["version None"]),
         ({"kind": "Oracle"}, ["unknown kind 'Oracle'"]),
@@ -179,7 +187,9 @@ def test_hostile_json_is_refused(saved, text):
 
 def test_what_cannot_be_written_is_said_and_the_earlier_file_stays(saved):
     before = saved.read_bytes()
-    model = KMeans(2, init=lambda X, n_clusters, random_state: X[:n_clusters]).fit(data())
+    model = KMeans(2, init=lambda X, n_clusters, random_state: X[:n_clusters], epsilon=None).fit(
+        data()
+    )
     with pytest.raises(TypeError, match=r"init=.* cannot be written to a model file"):
         model.save(saved)
     assert saved.read_bytes() == before
@@ -193,7 +203,8 @@ def test_a_full_disk_leaves_the_earlier_file_and_no_litter(saved):
         import resource, signal
         import numpy as np
         from privem import GaussianMixture
-        model = GaussianMixture(2).fit(np.random.default_rng(0).normal(size=(50, 30)))
+        rows = np.random.default_rng(0).normal(size=(50, 30))
+        model = GaussianMixture(2, epsilon=None).fit(rows)
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
         resource.setrlimit(resource.RLIMIT_FSIZE, (8192, 8192))
         try:
@@ -215,7 +226,7 @@ def test_a_full_disk_leaves_the_earlier_file_and_no_litter(saved):
 
 
 def test_a_folder_that_cannot_be_written_to_is_an_error(tmp_path):
-    model = KMeans(2).fit(data())
+    model = KMeans(2, epsilon=None).fit(data())
     with pytest.raises(FileNotFoundError):
         model.save(tmp_path / "absent" / "m.json")
     (tmp_path / "file").write_text("x")
@@ -237,5 +248,5 @@ def test_a_saved_file_has_the_usual_permissions(saved, tmp_path):
 
 def test_unfinished_fits_are_saved_too(tmp_path):
     with pytest.warns(ConvergenceWarning):
-        model = GaussianMixture(3, max_iter=1, tol=0).fit(data())
+        model = GaussianMixture(3, max_iter=1, tol=0, epsilon=None).fit(data())
     assert not privem.load(model.save(tmp_path / "m") and tmp_path / "m").converged_

@@ -1,5 +1,6 @@
 """Whatever the values are, a private fit neither fails on them nor says a word about them."""
 
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -200,3 +201,21 @@ def test_the_statement_names_the_cap_on_weights() -> None:
     weighted = model.fit(X, sample_weight=np.full(60, 2.0)).privacy_
     assert weighted.public["largest sample weight"] == "3"
     assert "largest sample weight 3" in str(weighted)
+
+
+def test_weights_are_data_of_which_only_nan_is_refused(tmp_path: Path) -> None:
+    """Negative, infinite and huge weights pass without a word; they are pulled into the cap."""
+    X = np.random.default_rng(0).normal(size=(60, 2))
+    odd = np.ones(60)
+    odd[:4] = [-1.0, np.inf, 1e300, -np.inf]
+    np.save(tmp_path / "x.npy", X)
+    model = KMeans(2, epsilon=1.0, bounds=4.0, n_iter=1)
+    for where in (X, tmp_path / "x.npy"):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            assert np.isfinite(model.fit(where, sample_weight=odd).cluster_centers_).all()
+        with pytest.raises(ValueError, match="not negative; row 0 has -1"):
+            KMeans(2, epsilon=None).fit(where, sample_weight=odd)
+    odd[9] = np.nan
+    with pytest.raises(ValueError, match=r"^sample_weight contains NaN$"):
+        model.fit(X, sample_weight=odd)

@@ -22,6 +22,7 @@ from ..sources.checks import refuse_nan, refuse_non_finite, refuse_weights
 from ..sources.files import ScanRows
 from ..sources.frame import is_frame
 from ..sources.local import effective_threads, one_blas_thread
+from ..sources.types import type_name
 from .parameters import check_int
 from .people import People, per_person
 from .private import Terms
@@ -69,7 +70,7 @@ class Estimator(BaseEstimator):  # type: ignore[misc]
         groups: Any = None,
         finite: bool = True,
     ) -> Rows:
-        """Rows to fit on: checks their form, records the names and number of features.
+        """Rows to fit on: checks their form, records names, types and number of features.
 
         ``finite``: refuse values that are not. Without it NaN in arrays and frames is refused all
         the same; in streams it is the query that maps it, by a fixed rule.
@@ -83,8 +84,16 @@ class Estimator(BaseEstimator):  # type: ignore[misc]
                 self.feature_names_in_ = np.asarray(rows.names, dtype=object)
             elif hasattr(self, "feature_names_in_"):
                 del self.feature_names_in_
+            types = getattr(rows, "types", None)
+            self.feature_types_in_ = ["float64"] * rows.n_features if types is None else list(types)
             return rows
-        return self._open_array(X, sample_weight, groups, reset=True, finite=finite)
+        rows = self._open_array(X, sample_weight, groups, reset=True, finite=finite)
+        if isinstance(rows, FrameRows):
+            self.feature_types_in_ = rows.types
+        else:
+            # The array's own type, before it became floating-point; a list declares none.
+            self.feature_types_in_ = [type_name(getattr(X, "dtype", None))] * rows.n_features
+        return rows
 
     def _open_stream(self, X: Any, y: Any, weight: Any, groups: Any) -> Rows:
         if groups is not None:
@@ -104,14 +113,14 @@ class Estimator(BaseEstimator):  # type: ignore[misc]
             validate_data(self, X, reset=reset, skip_check_array=True)
             if not len(X):
                 raise ValueError("Found array with 0 sample(s): the frame has no rows")
-            rows = FrameRows(X, _weights(weight, len(X), groups), finite)
+            rows = FrameRows(X, _weights(weight, len(X), groups, finite), finite)
         else:
             # What is not finite is refused by ourselves: our error names the row and the column.
             dtypes = [np.float64, np.float32]
             X = validate_data(self, X, reset=reset, dtype=dtypes, ensure_all_finite=False)
             if finite:
                 refuse_non_finite(X, 0, getattr(self, "feature_names_in_", None))
-            rows = ArrayRows(X, _weights(weight, len(X), groups), self._names())
+            rows = ArrayRows(X, _weights(weight, len(X), groups, finite), self._names())
         if not finite:
             refuse_nan(rows)
         return rows
@@ -161,9 +170,17 @@ class Estimator(BaseEstimator):  # type: ignore[misc]
     def _set_ground(self, ground: Ground, terms: Terms, meter: Meter, people: People) -> None:
         region = ground.region
         self.bounds_ = (region.to_data(-region.limit), region.to_data(region.limit))
+        if terms.region is not None and not region.ball:
+            # As they were given: to unit coordinates and back, they would lose a last digit.
+            low, high = (np.broadcast_to(side, region.d) for side in self.bounds)
+            self.bounds_ = (low.astype(np.float64), high.astype(np.float64))
         public = people.public(self.neighbours)
         if people.weighted:
             public["largest sample weight"] = f"{terms.max_weight:g}"
+        kinds = set(self.feature_types_in_)
+        if kinds != {"float64"}:  # which is what columns are that declare nothing
+            each = f"all {kinds.pop()}" if len(kinds) == 1 else ", ".join(self.feature_types_in_)
+            public["column types"] = each
         self.privacy_ = terms.statement(meter, people.unit, public)
         if ground.found is not None and not ground.found.all():
             lost = [n for n, ok in zip(self._names(), ground.found, strict=True) if not ok]
@@ -251,8 +268,12 @@ def _length(rows: Rows) -> int | None:
     return None if held is None else len(held)
 
 
-def _weights(weight: Any, rows: int, groups: Any) -> Any:
-    """Validated weights, or ``None``."""
+def _weights(weight: Any, rows: int, groups: Any, checked: bool) -> Any:
+    """Weights of the right form, or ``None``; ``checked``: refuse negative or infinite ones too.
+
+    Weights are data: a private fit says of them, as of values, only that there is a NaN. The rest
+    is pulled into [0, max_weight].
+    """
     if groups is not None and np.shape(groups) != (rows,):
         raise ValueError(f"groups has shape {np.shape(groups)}, expected ({rows},)")
     if weight is None:
@@ -267,5 +288,8 @@ def _weights(weight: Any, rows: int, groups: Any) -> Any:
         weight = np.full(rows, float(weight))
     if weight.shape != (rows,):
         raise ValueError(f"sample_weight has shape {weight.shape}, expected ({rows},)")
-    refuse_weights(weight)
+    if checked:
+        refuse_weights(weight)
+    elif np.isnan(weight).any():
+        raise ValueError("sample_weight contains NaN")
     return weight

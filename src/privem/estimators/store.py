@@ -12,12 +12,16 @@ from typing import Any
 
 import numpy as np
 
+from ..sources.types import TYPES
 from ..statement import Statement
 
 __all__ = ["ModelFileError", "load", "save_model"]
 
 _FORMAT = "privem-model"
-_VERSION = 1
+# 1: at first. 2: with the types of the columns, which older models lack.
+_VERSION = 2
+# What every estimator has.
+_COMMON = ("n_features_in_", "feature_names_in_", "feature_types_in_")
 
 
 class ModelFileError(ValueError):
@@ -26,7 +30,7 @@ class ModelFileError(ValueError):
 
 def save_model(estimator: Any, path: str | os.PathLike[str]) -> None:
     """Write an estimator's parameters and saved attributes."""
-    names = ["n_features_in_", "feature_names_in_", *estimator._saved]
+    names = [*_COMMON, *estimator._saved]
     content = {
         "format": _FORMAT,
         "version": _VERSION,
@@ -108,6 +112,21 @@ def _decode(value: Any) -> Any:
     return value
 
 
+def _check_columns(estimator: Any) -> None:
+    """Types name what to convert to, and bounds what to clip to: they must be what they say."""
+    count = estimator.n_features_in_
+    types = getattr(estimator, "feature_types_in_", None)
+    if types is not None and not (
+        isinstance(types, list) and len(types) == count and all(kind in TYPES for kind in types)
+    ):
+        raise ModelFileError(f"feature_types_in_ is not {count} column types")
+    bounds = getattr(estimator, "bounds_", None)
+    if bounds is not None:
+        low, high = bounds
+        if np.shape(low) != (count,) or np.shape(high) != (count,) or not (low <= high).all():
+            raise ModelFileError(f"bounds_ are not {count} lower and upper bounds")
+
+
 def _refuse(constant: str) -> None:
     """JSON has no NaN and no infinities; Python's reader would let them in."""
     raise ValueError(f"{constant} is not JSON")
@@ -155,7 +174,7 @@ def load(path: str | os.PathLike[str]) -> Any:
     if not isinstance(content, dict) or content.get("format") != _FORMAT:
         raise ModelFileError(f"{where} is not a privem model: it is JSON of another kind")
     version = content.get("version")
-    if not isinstance(version, int) or version > _VERSION:
+    if type(version) is not int or not 1 <= version <= _VERSION:
         raise ModelFileError(
             f"{where} has format version {version!r}; this privem reads up to {_VERSION}: "
             "upgrade privem"
@@ -168,12 +187,13 @@ def load(path: str | os.PathLike[str]) -> Any:
         cls = kinds[content["kind"]]
         estimator = cls(**{k: _decode(v) for k, v in content["parameters"].items()})
         for name, value in content["attributes"].items():
-            if name not in ("n_features_in_", "feature_names_in_", *cls._saved):
+            if name not in (*_COMMON, *cls._saved):
                 raise ModelFileError(f"unexpected attribute {name!r}")
             setattr(estimator, name, _decode(value))
         missing = [n for n in ("n_features_in_", *cls._needed) if not hasattr(estimator, n)]
         if missing:
             raise ModelFileError(f"it lacks {', '.join(missing)}")
+        _check_columns(estimator)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise ModelFileError(f"{where} is damaged: {error}") from None
     return estimator

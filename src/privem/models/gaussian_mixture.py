@@ -27,7 +27,14 @@ from ..tree import Array
 from .moments import Frame
 from .prior import Prior
 
-__all__ = ["COVARIANCE_TYPES", "GaussianMixtureModel", "Mixture", "MixtureQuery", "MixtureSums"]
+__all__ = [
+    "COVARIANCE_TYPES",
+    "GaussianMixtureModel",
+    "Mixture",
+    "MixtureQuery",
+    "MixtureSums",
+    "direct_is_faster",
+]
 
 COVARIANCE_TYPES = ("full", "tied", "diag", "spherical")
 _KIND = {"full": "full", "tied": "linear", "diag": "square", "spherical": "norm"}
@@ -43,7 +50,7 @@ _HUGE_MEAN, _HUGE_VARIANCE = 1e150, 1e300
 _EMPTY = 10 * np.finfo(float).eps
 
 
-def _direct_is_faster(mixture: Mixture) -> bool:
+def direct_is_faster(mixture: Mixture) -> bool:
     """Many features and few components: making the products costs more than it saves.
 
     Nanoseconds per record, measured on one core (``make bench`` shows both sides of the border).
@@ -88,6 +95,17 @@ class Mixture:
         """Inverse covariances: (K, d, d), or (K, d) if diagonal."""
         w = self.whiteners
         return np.asarray(np.swapaxes(w, 1, 2) @ w if w.ndim == 3 else w**2)
+
+    @property
+    def deviations(self) -> Array:
+        """Standard deviation of each feature in each component, (K, d)."""
+        c = self.covariances
+        match self.covariance_type:
+            case "full" | "tied":
+                c = np.diagonal(c, axis1=-2, axis2=-1)
+            case "spherical":
+                c = c[:, None]
+        return np.broadcast_to(np.sqrt(c), self.means.shape)
 
     @cached_property
     def log_determinants(self) -> Array:
@@ -256,7 +274,7 @@ class GaussianMixtureModel:
     def query(self, state: Mixture) -> MixtureQuery:
         """The E-step under ``state``."""
         condition = state.condition(self.frame.origin, self.frame.variances)
-        direct = condition > _CONDITION_LIMIT or _direct_is_faster(state)
+        direct = condition > _CONDITION_LIMIT or direct_is_faster(state)
         return MixtureQuery(state, self.frame.origin, direct)
 
     def m_step(self, state: Mixture, release: Release[MixtureSums]) -> Mixture:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import numpy as np
 import polars as pl
@@ -16,12 +17,12 @@ from .writing import write_whole
 
 __all__ = ["RECORD_SUFFIXES", "print_csv", "write_records"]
 
-Array = NDArray[np.float64]
+Batch = NDArray[np.float64] | pl.DataFrame
 RECORD_SUFFIXES = (".csv", ".parquet", ".npy")
 
 
 def write_records(
-    path: str | os.PathLike[str], names: Sequence[str], rows: int, batches: Iterable[Array]
+    path: str | os.PathLike[str], names: Sequence[str], rows: int, batches: Iterable[Batch]
 ) -> None:
     """Write records to a ``.csv``, ``.parquet`` or ``.npy`` file, whole or not at all.
 
@@ -33,8 +34,9 @@ def write_records(
         Column names; a ``.npy`` file does not keep them.
     rows : int
         How many rows there are in all.
-    batches : iterable of ndarray of shape (some, len(names))
-        The rows. Only one batch at a time is held in memory.
+    batches : iterable of ndarray of shape (some, len(names)), or of polars.DataFrame
+        The rows. Only one batch at a time is held in memory. Frames, all of one schema, keep
+        their types; a ``.npy`` file has the one type that holds them all.
 
     Raises
     ------
@@ -65,7 +67,7 @@ def write_records(
                 _write_npy(file, len(names), rows, batches)
 
 
-def print_csv(file: BinaryIO, names: Sequence[str], batches: Iterable[Array]) -> None:
+def print_csv(file: BinaryIO, names: Sequence[str], batches: Iterable[Batch]) -> None:
     """Write records as CSV in UTF-8, a header first."""
     header = True
     for batch in batches:
@@ -74,21 +76,42 @@ def print_csv(file: BinaryIO, names: Sequence[str], batches: Iterable[Array]) ->
         header = False
 
 
-def _write_npy(file: BinaryIO, columns: int, rows: int, batches: Iterable[Array]) -> None:
-    layout = {"descr": "<f8", "fortran_order": False, "shape": (rows, columns)}
+def _write_npy(file: BinaryIO, columns: int, rows: int, batches: Iterable[Batch]) -> None:
+    first, batches = _peek(batches)
+    kinds = [np.float64] if first is None else [column.dtype for column in _arrays(first)]
+    kind = np.result_type(*kinds).newbyteorder("<")
+    descr = np.lib.format.dtype_to_descr(kind)
+    layout = {"descr": descr, "fortran_order": False, "shape": (rows, columns)}
     np.lib.format.write_array_header_1_0(file, layout)
     for batch in batches:
-        file.write(np.ascontiguousarray(batch, dtype="<f8").tobytes())
+        file.write(np.column_stack([column.astype(kind) for column in _arrays(batch)]).tobytes())
 
 
-def _write_parquet(temporary: Path, names: Sequence[str], batches: Iterable[Array]) -> None:
+def _write_parquet(temporary: Path, names: Sequence[str], batches: Iterable[Batch]) -> None:
+    first, batches = _peek(batches)
+
     def frames(*pushed_down: object) -> Iterator[pl.DataFrame]:
         for batch in batches:
             yield _frame(names, batch)
 
-    schema = dict.fromkeys(names, pl.Float64())
+    schema = first.schema if isinstance(first, pl.DataFrame) else dict.fromkeys(names, pl.Float64())
     register_io_source(frames, schema=schema).sink_parquet(temporary)
 
 
-def _frame(names: Sequence[str], batch: Array) -> pl.DataFrame:
+def _peek(batches: Iterable[Batch]) -> tuple[Batch | None, Iterable[Batch]]:
+    """The first batch, if any, and all of them."""
+    rest = iter(batches)
+    first = next(rest, None)
+    return first, rest if first is None else chain([first], rest)
+
+
+def _arrays(batch: Batch) -> list[NDArray[Any]]:
+    if isinstance(batch, pl.DataFrame):
+        return [column.to_numpy() for column in batch]
+    return list(batch.T)
+
+
+def _frame(names: Sequence[str], batch: Batch) -> pl.DataFrame:
+    if isinstance(batch, pl.DataFrame):
+        return batch
     return pl.DataFrame(batch, schema=list(names), orient="row")

@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..core import Block
-from .checks import refuse_non_finite
+from .checks import refuse_non_finite, refuse_weights
+from .types import type_name
 
 __all__ = ["ArrayRows"]
 
@@ -30,13 +31,18 @@ class ArrayRows:
     weight: NDArray[np.float64] | None = None
     names: Sequence[str] | None = None
     check: bool = False
-    """Refuse NaN and infinities while reading; estimators check arrays beforehand, and private
-    fits map bad values by a fixed rule (:meth:`privem.models.region.Region.to_unit`)."""
+    """Refuse NaN, infinities and bad weights while reading; estimators check arrays beforehand, and
+    private fits map bad values by a fixed rule (:meth:`privem.models.region.Region.to_unit`)."""
 
     @property
     def n_features(self) -> int:
         """How many columns."""
         return int(self.X.shape[1])
+
+    @property
+    def types(self) -> list[str]:
+        """The type of each column: that of the array."""
+        return [type_name(self.X.dtype)] * self.n_features
 
     def take(self, index: NDArray[np.int64]) -> ArrayRows:
         """Some of the rows, unweighted."""
@@ -46,7 +52,9 @@ class ArrayRows:
         """All rows in order, at most ``rows`` at a time."""
         for start in range(0, len(self.X), rows):
             block = self.X[start : start + rows]
+            weight = None if self.weight is None else self.weight[start : start + rows]
             if self.check:
                 refuse_non_finite(block, start, self.names)
-            weight = None if self.weight is None else self.weight[start : start + rows]
+                if weight is not None:
+                    refuse_weights(weight, start)
             yield Block(block, weight, start)

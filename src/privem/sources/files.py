@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from ..core import Block, Rows
 from .array import ArrayRows
 from .checks import refuse_non_finite, refuse_weights
+from .types import chosen_types, type_name
 
 __all__ = ["ScanRows", "read_file"]
 
@@ -26,6 +27,7 @@ def read_file(
     columns: Sequence[str] | None = None,
     weight: str | NDArray[np.float64] | None = None,
     without: str | None = None,
+    types: Mapping[str, str] | None = None,
 ) -> Rows:
     """Open a file of rows without reading it whole.
 
@@ -40,6 +42,10 @@ def read_file(
         A column that holds each record's weight, or the weights themselves.
     without : str, optional
         A column to leave out, of whatever type: a label, say.
+    types : mapping of str to str, optional
+        What synthetic records (``sample_frame``) should give back for some columns: ``"bool"``,
+        ``"int64"``, ``"uint8"``, ``"float32"`` and so on. Parquet and ``.npy`` files declare types
+        themselves; a CSV file does not, and what is not said here is ``"float64"``.
 
     Returns
     -------
@@ -53,6 +59,8 @@ def read_file(
     >>> pl.DataFrame({"age": [31, 47], "height": [1.7, 1.8]}).write_csv(path)
     >>> read_file(path, columns=["height"]).n_features
     1
+    >>> read_file(path, types={"age": "int64"}).types
+    ['int64', 'float64']
     """
     path = Path(path)
     if not path.exists():
@@ -61,8 +69,10 @@ def read_file(
     if files[0].suffix == ".npy":
         if without is not None:
             raise ValueError(f"{str(path)!r}: a .npy file has no column names to leave out")
+        if types:
+            raise ValueError(f"{str(path)!r}: a .npy file has one type, and no column names")
         return _read_npy(files[0], columns, weight)
-    return _scan(files, path, columns, weight, without)
+    return _scan(files, path, columns, weight, without, types)
 
 
 def _files(path: Path) -> list[Path]:
@@ -110,13 +120,12 @@ def _read_npy(
 
 
 def _given_weight(weight: Any) -> NDArray[np.float64] | None:
-    """Weights passed as numbers, checked; how many there should be, only the file knows."""
+    """Weights passed as numbers; whether there are as many as rows, only the file knows."""
     if weight is None:
         return None
     given = np.asarray(weight, dtype=np.float64)
     if given.ndim != 1:
         raise ValueError(f"sample_weight has shape {given.shape}, expected one number per row")
-    refuse_weights(given)
     return given
 
 
@@ -130,6 +139,8 @@ class ScanRows:
     label: str = "the file"
     check: bool = True
     """Refuse values that are not finite, and bad weights, while reading."""
+    types: Sequence[str] | None = None
+    """What synthetic records give back; rows are read as ``float64`` whatever it is."""
 
     @property
     def n_features(self) -> int:
@@ -155,12 +166,12 @@ class ScanRows:
             weight = None
             if isinstance(self.weight, str):
                 weight = np.ascontiguousarray(values[:, -1])
-                if self.check:
-                    refuse_weights(weight, start)
             elif self.weight is not None:
                 weight = self.weight[start : start + len(X)]
                 if len(weight) < len(X):
                     self._refuse_length("more")
+            if weight is not None and self.check:
+                refuse_weights(weight, start)
             for at in range(0, len(X), rows):
                 part = None if weight is None else weight[at : at + rows]
                 yield Block(X[at : at + rows], part, start + at)
@@ -210,6 +221,7 @@ def _scan(
     columns: Sequence[str] | None,
     weight: str | NDArray[np.float64] | None,
     without: str | None,
+    types: Mapping[str, str] | None,
 ) -> ScanRows:
     label = repr(str(path))
     try:
@@ -244,4 +256,8 @@ def _scan(
     if len(set(names)) < len(names):
         raise ValueError(f"a column is named twice in {', '.join(names)}")
     given = weight if isinstance(weight, str) else _given_weight(weight)
-    return ScanRows(scan, names, given, label)
+    # A CSV file's schema is polars' guess from the values, which must not become public.
+    declared = None
+    if files[0].suffix == ".parquet":
+        declared = {name: type_name(kind) for name, kind in schema.items()}
+    return ScanRows(scan, names, given, label, types=chosen_types(names, declared, types))

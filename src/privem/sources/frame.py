@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from ..core import Block
 from .checks import refuse_non_finite
+from .types import type_name
 
 __all__ = ["FrameRows", "is_frame"]
 
@@ -50,6 +51,11 @@ class FrameRows:
     def names(self) -> Sequence[str]:
         """Column names."""
         return [str(name) for name in self.frame.columns]
+
+    @property
+    def types(self) -> list[str]:
+        """The type of each column, as the frame declares it."""
+        return [type_name(dtype) for dtype in self.frame.dtypes]
 
     @property
     def n_features(self) -> int:

@@ -1,0 +1,232 @@
+"""Synthetic records as a table with the names, the types and the bounds of the data fitted.
+
+All of it is arithmetic on a fitted model and on what is public beside it (names, declared types,
+bounds): post-processing, which costs no privacy.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtri
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
+
+from ..tree import Array
+from .parameters import check_option
+
+__all__ = ["Columns", "Synthetic"]
+
+# For the roundings of a projection onto a ball.
+_INSIDE = 1 - 2.0**-40
+
+
+@dataclass(frozen=True)
+class Columns:
+    """What is publicly known of the columns: how numbers become a table.
+
+    The type always holds; the bounds hold wherever the type has a value between them.
+
+    Examples
+    --------
+    >>> columns = Columns(["age", "height"], ["uint8", "float64"], (np.zeros(2), np.full(2, 110.0)))
+    >>> columns.table(np.array([[31.7, 1.7], [130.0, -2.0]]))
+    {'age': array([ 32, 110], dtype=uint8), 'height': array([1.7, 0. ])}
+    """
+
+    names: Sequence[str]
+    types: Sequence[str]
+    bounds: tuple[Array, Array] | None = None
+    radius: float | None = None
+    """Of the ball about the origin that holds all records, if the bounds are one."""
+
+    def table(self, drawn: Array, cuts: Array | float = 0.5) -> dict[str, NDArray[Any]]:
+        """Columns by name, of rows (n, d). Booleans are true above ``cuts``, of the same shape."""
+        cuts = np.broadcast_to(np.asarray(cuts), drawn.shape)
+        values = np.empty_like(drawn)
+        for j, kind in enumerate(self.types):
+            match np.dtype(kind).kind:
+                case "b":
+                    column = (drawn[:, j] > cuts[:, j]).astype(np.float64)
+                case "f":
+                    column = drawn[:, j]
+                case _:
+                    column = np.rint(drawn[:, j])
+            low, high = _limits(kind, *self._bounds(j))
+            # fmax: should arithmetic on huge parameters give NaN, it becomes the lower bound.
+            values[:, j] = np.minimum(np.fmax(column, low), high).astype(kind)
+        if self.radius is not None:
+            self._pull_in(values, self.radius)
+        return {
+            name: values[:, j].astype(kind)
+            for j, (name, kind) in enumerate(zip(self.names, self.types, strict=True))
+        }
+
+    def _bounds(self, j: int) -> tuple[float, float]:
+        if self.bounds is None:
+            return -np.inf, np.inf
+        return float(self.bounds[0][j]), float(self.bounds[1][j])
+
+    def _pull_in(self, values: Array, radius: float) -> None:
+        """Shrink rows outside the ball; every value towards zero, where any type can follow."""
+        norm = np.linalg.norm(values / radius, axis=1)
+        outside = norm > 1
+        rows = values[outside] / norm[outside, None] * _INSIDE
+        for j, kind in enumerate(self.types):
+            if kind == "float32":
+                single = rows[:, j].astype(np.float32)
+                grown = np.abs(single) > np.abs(rows[:, j])
+                rows[:, j] = np.where(grown, np.nextafter(single, np.float32(0)), single)
+            elif kind != "float64":
+                rows[:, j] = np.trunc(rows[:, j])
+        values[outside] = rows
+
+
+def _limits(kind: str, low: float, high: float) -> tuple[float, float]:
+    """The smallest and the largest value of a type between two bounds, as exact doubles."""
+    least, most = _range(kind)
+    inner = _up(kind, max(low, least)), -_up(kind, -min(high, most))
+    if inner[0] <= inner[1]:
+        return inner
+    # No value of the type lies between the bounds: the nearest to their middle.
+    middle = float(np.clip(low / 2 + high / 2, least, most))
+    nearest = float(np.float32(middle)) if kind == "float32" else float(np.rint(middle))
+    return nearest, nearest
+
+
+def _range(kind: str) -> tuple[float, float]:
+    """The smallest and the largest finite value of a type that a double can hold."""
+    match np.dtype(kind).kind:
+        case "b":
+            return 0.0, 1.0
+        case "f":
+            most = float(np.finfo(kind).max)
+            return -most, most
+    info = np.iinfo(kind)
+    most = float(info.max)
+    # 2^63 - 1 is no double: rounded up, it would wrap round to the smallest integer.
+    return float(info.min), most if int(most) <= info.max else float(np.nextafter(most, 0))
+
+
+def _up(kind: str, value: float) -> float:
+    """The smallest value of a type (or minus that, which is one as well) not below ``value``."""
+    if kind == "float64":
+        return value
+    if kind != "float32":
+        return float(np.ceil(value))
+    with np.errstate(over="ignore"):  # beyond the largest is infinity
+        single = np.float32(value)
+        # As doubles: NumPy would compare a single with a Python number in single precision.
+        if float(single) < value:
+            single = np.nextafter(single, np.float32(np.inf))
+    return float(single)
+
+
+class Synthetic:
+    """What estimators with a ``sample`` method share: the same as a data frame."""
+
+    if TYPE_CHECKING:
+        random_state: Any
+        bounds: Any
+        n_features_in_: int
+
+        def sample(self, n_samples: int = 1) -> Any:
+            """Rows, or rows and the component of each."""
+
+        def _marginals(self) -> tuple[Array, Array]:
+            """Mean and standard deviation of each feature in each component, (K, d) both."""
+
+    def sample_frame(self, n_samples: int = 1, library: str = "polars") -> Any:
+        """Draw records as a data frame with the names, types and bounds of the data fitted.
+
+        Types are those declared by the frame, array or Parquet file that was fitted; CSV files
+        and lists declare none, and give ``float64`` (or what ``read_file(path, types=...)`` says).
+        Bounds are those of a private fit, ``bounds_``; an exact fit has none.
+
+        - Floating-point values outside the bounds are pulled to the border.
+        - Integers are rounded to the nearest one within the bounds and the type's range.
+        - A boolean is true where the drawn number exceeds the quantile of its component that makes
+          the share of true ones the component's mean. (Above one half would lose rare ones: at a
+          mean of 0.02, that is 3 in 10,000.)
+        - With a ball as bounds, records outside are shrunk towards the origin; integers and
+          booleans then towards zero.
+
+        Parameters
+        ----------
+        n_samples : int, default=1
+            How many records.
+        library : {"polars", "pandas"}, default="polars"
+            Which kind of frame.
+
+        Returns
+        -------
+        polars.DataFrame or pandas.DataFrame
+            In random order. Columns without a name are called ``x0``, ``x1``, ...
+
+        Notes
+        -----
+        Drawn from a private model, the frame is as private as the model is; from an exact one
+        (``epsilon=None``) it is not private at all.
+
+        Examples
+        --------
+        >>> import numpy as np, polars as pl
+        >>> from privem import GaussianMixture
+        >>> rng = np.random.default_rng(0)
+        >>> people = pl.DataFrame(
+        ...     {"age": rng.integers(18, 90, 500), "member": rng.random(500) < 0.2}
+        ... )
+        >>> model = GaussianMixture(epsilon=1.0, bounds=([0, 0], [110, 1])).fit(people)
+        >>> synthetic = model.sample_frame(1000)
+        >>> synthetic.schema == people.schema
+        True
+        >>> bool(synthetic["age"].is_between(0, 110).all())
+        True
+        """
+        check_is_fitted(self)
+        check_option("library", library, ("polars", "pandas"))
+        columns = self._columns()
+        if len(set(columns.names)) < len(columns.names):
+            raise ValueError(f"a column is named twice in {', '.join(columns.names)}")
+        # One generator for all of it: with a fixed seed, order and values must not repeat its bits.
+        rng = check_random_state(self.random_state)
+        twin = copy.copy(self)
+        twin.random_state = rng
+        drawn = twin.sample(n_samples)
+        X, component = drawn if isinstance(drawn, tuple) else (drawn, np.zeros(len(drawn), int))
+        order = rng.permutation(len(X))
+        table = columns.table(X[order], _cuts(*self._marginals())[component[order]])
+        if library == "polars":
+            import polars
+
+            return polars.DataFrame(table)
+        try:
+            import pandas
+        except ImportError:
+            raise ImportError('library="pandas" needs pandas: pip install pandas') from None
+        return pandas.DataFrame(table)
+
+    def _columns(self) -> Columns:
+        count = self.n_features_in_
+        names = getattr(self, "feature_names_in_", [f"x{j}" for j in range(count)])
+        # Models saved before types were recorded have none.
+        types = getattr(self, "feature_types_in_", ["float64"] * count)
+        bounds = getattr(self, "bounds_", None)
+        if bounds is None:
+            return Columns([str(name) for name in names], types)
+        ball = self.bounds is not None and np.ndim(self.bounds) == 0
+        radius = float(self.bounds) if ball else None
+        return Columns([str(name) for name in names], types, (bounds[0], bounds[1]), radius)
+
+
+def _cuts(means: Array, deviations: Array) -> Array:
+    """Above which a drawn number is true: the share above is the mean, a share of true ones."""
+    share = np.clip(means, 0.0, 1.0)
+    with np.errstate(invalid="ignore"):  # a deviation of zero times an infinite quantile
+        cuts = means + deviations * ndtri(1 - share)
+    return np.where(share == 0, np.inf, np.where(share == 1, -np.inf, cuts))
