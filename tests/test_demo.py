@@ -9,7 +9,8 @@ import polars as pl
 import pytest
 
 import privem
-from privem.demo import Clock, _per_iteration, run_demo
+from privem.datasets import make_people
+from privem.demo import run_demo
 from privem.report import CannotWrite
 
 
@@ -23,10 +24,9 @@ def test_files_hold_what_they_say(demo):
     synthetic = pl.read_parquet(demo.files["synthetic"])
     assert people.shape == synthetic.shape == (3000, 6)
     assert people.columns == synthetic.columns
-    spread = people.to_numpy().std(axis=0)
-    gap = np.abs(people.to_numpy().mean(axis=0) - synthetic.to_numpy().mean(axis=0)) / spread
-    # Each mean of 3000 draws is off by 1/sqrt(3000); 6 such is 0.11 (false alarms below 1e-8).
-    assert (gap < 0.16).all()
+    low, high = demo.model.bounds_
+    assert (synthetic.to_numpy() >= low).all()
+    assert (synthetic.to_numpy() <= high).all()
     model = privem.load(demo.files["model"])
     np.testing.assert_array_equal(model.means_, demo.model.means_)
     assert sorted(p.name for p in demo.files["model"].parent.iterdir()) == [
@@ -42,15 +42,27 @@ def test_synthetic_rows_are_not_sorted_by_component(demo):
     assert len(set(labels[:100])) >= 4
 
 
-def test_both_libraries_take_the_same_way(demo):
-    assert demo.privem.iterations == demo.peer.iterations > 1
-    assert demo.difference < 1e-8
-    assert demo.privem.log_likelihood == pytest.approx(demo.peer.log_likelihood, rel=1e-9)
-    assert demo.held_out_score > demo.single + 0.5
-    for measured in (demo.privem, demo.peer):
-        for clock in (measured.whole, measured.per_iteration, measured.per_iteration_threaded):
-            assert clock.wall > 0
-            assert clock.cpu > 0
+def test_the_model_is_private_and_says_so(demo):
+    statement = privem.load(demo.files["model"]).privacy_
+    assert (statement.epsilon, statement.delta) == (1.0, 1e-6)
+    assert statement.recount() <= 1.0
+    # The bounds are plausible limits, not the data's.
+    people = pl.read_parquet(demo.files["people"]).to_numpy()
+    low, high = demo.model.bounds_
+    assert (low < people.min(axis=0)).all()
+    assert (high > people.max(axis=0)).all()
+    assert not hasattr(demo.model, "lower_bound_")
+
+
+def test_the_scores_are_of_people_no_fit_has_seen(demo):
+    others = make_people(600, 1)
+    assert demo.held_out == 600
+    assert demo.private == pytest.approx(privem.load(demo.files["model"]).score(others))
+    people = pl.read_parquet(demo.files["people"])
+    exact = privem.GaussianMixture(5, max_iter=100, epsilon=None).fit(people)
+    assert demo.exact == pytest.approx(exact.score(others))
+    # One Gaussian, exact or not, is far from five.
+    assert demo.exact > demo.single + 0.5
 
 
 def test_the_picture_is_a_picture(demo):
@@ -91,9 +103,10 @@ def test_progress_names_every_step(tmp_path):
     said = []
     run_demo(tmp_path, rows=300, say=said.append)
     text = "".join(said)
-    assert "make 300 people ..." in text
-    assert "scikit-learn" in text
-    assert text.count(" s\n") == 7
+    assert "make 300 people who do not exist ..." in text
+    assert "with epsilon 1" in text
+    assert "single Gaussian" in text
+    assert text.count(" s\n") == 6
 
 
 def test_a_folder_that_cannot_be_made(tmp_path):
@@ -101,11 +114,3 @@ def test_a_folder_that_cannot_be_made(tmp_path):
     with pytest.raises(CannotWrite, match="file"):
         run_demo(tmp_path / "file" / "demo", rows=300)
     assert (tmp_path / "file").read_text() == "in the way"
-
-
-def test_time_of_an_iteration_is_a_difference():
-    each = _per_iteration(Clock(7.0, 13.0), Clock(2.0, 3.0), 6)
-    assert (each.wall, each.cpu) == (1.0, 2.0)
-    # A clock too coarse to see it must not give zero or less.
-    assert _per_iteration(Clock(1.0, 0.0), Clock(2.0, 0.0), 6).wall > 0
-    assert _per_iteration(Clock(1.0, 0.0), Clock(2.0, 0.0), 6).cpu > 0

@@ -23,6 +23,8 @@ from privem.cli.progress import FitProgress, WatchedRows
 from privem.datasets import make_people
 from privem.sources import read_file
 
+# What is particular to private fits is in test_private.py.
+EXACT = ("fit", "--exact")
 COLUMNS = ["age", "height_cm", "weight_kg", "systolic_bp", "cholesterol", "income_k"]
 
 
@@ -64,8 +66,8 @@ def data(tmp_path_factory):
 def models(data):
     """A model of each kind, and one that knows no names."""
     for kind in ("gmm", "kmeans", "fa"):
-        run("fit", data / "people.csv", "-m", kind, "-k", 2, "-o", data / f"{kind}.json", "-q")
-    run("fit", data / "people.npy", "-k", 2, "-o", data / "nameless.json", "-q")
+        run(*EXACT, data / "people.csv", "-m", kind, "-k", 2, "-o", data / f"{kind}.json", "-q")
+    run(*EXACT, data / "people.npy", "-k", 2, "-o", data / "nameless.json", "-q")
     return data
 
 
@@ -75,8 +77,8 @@ def models(data):
 @pytest.mark.parametrize("name", ["people.csv", "people.parquet", "people.npy", "parts"])
 def test_fit_gives_what_the_library_gives(data, tmp_path, name):
     out = tmp_path / "model.json"
-    run("fit", data / name, "--model", "gmm", "--components", 3, "-o", out)
-    expected = privem.GaussianMixture(3).fit(make_people(400, 0))
+    run(*EXACT, data / name, "--model", "gmm", "--components", 3, "-o", out)
+    expected = privem.GaussianMixture(3, epsilon=None).fit(make_people(400, 0))
     model = privem.load(out)
     np.testing.assert_allclose(model.means_, expected.means_, rtol=1e-9)
     assert model.covariance_type == "full"
@@ -86,7 +88,7 @@ def test_fit_gives_what_the_library_gives(data, tmp_path, name):
 
 def test_json_of_a_mixture_is_complete(data, tmp_path):
     out = tmp_path / "m.json"
-    result = run("fit", data / "people.csv", "-k", 2, "-o", out, "--covariance", "diag", "--json")
+    result = run(*EXACT, data / "people.csv", "-k", 2, "-o", out, "--covariance", "diag", "--json")
     summary = json.loads(result.stdout)
     model = privem.load(out)
     assert result.stderr == ""
@@ -96,7 +98,8 @@ def test_json_of_a_mixture_is_complete(data, tmp_path):
     assert summary["total_weight"] == 400
     assert summary["columns"] == COLUMNS
     assert summary["private"] is False
-    assert summary["epsilon"] is None
+    assert summary["epsilon"] is summary["delta"] is None
+    assert summary["statement"].startswith("exact fit: nothing here is private")
     assert summary["converged"] is True
     assert summary["iterations"] == model.n_iter_
     assert summary["mean_log_likelihood"] == model.lower_bound_
@@ -110,7 +113,7 @@ def test_json_of_a_mixture_is_complete(data, tmp_path):
 def test_json_of_kmeans_and_factor_analysis(data, tmp_path):
     out = tmp_path / "m.json"
     kmeans = json.loads(
-        run("fit", data / "people.csv", "-m", "kmeans", "-k", 3, "-o", out, "--json").stdout
+        run(*EXACT, data / "people.csv", "-m", "kmeans", "-k", 3, "-o", out, "--json").stdout
     )
     model = privem.load(out)
     assert kmeans["inertia"] == model.inertia_
@@ -118,7 +121,7 @@ def test_json_of_kmeans_and_factor_analysis(data, tmp_path):
     assert sum(kmeans["shares"]) == pytest.approx(1)
     np.testing.assert_array_equal(kmeans["parameters"]["cluster_centers"], model.cluster_centers_)
     factors = json.loads(
-        run("fit", data / "people.csv", "-m", "fa", "-k", 2, "-o", out, "--json").stdout
+        run(*EXACT, data / "people.csv", "-m", "fa", "-k", 2, "-o", out, "--json").stdout
     )
     model = privem.load(out)
     assert factors["mean_log_likelihood"] == pytest.approx(model.loglike_[-1] / 400)
@@ -128,7 +131,7 @@ def test_json_of_kmeans_and_factor_analysis(data, tmp_path):
 def test_every_option_reaches_the_estimator(data, tmp_path):
     out = tmp_path / "m.json"
     options = "--covariance tied --max-iter 7 --tol 0.5 --n-init 2 --seed 9 --prior map --n-jobs 1"
-    result = run("fit", data / "people.csv", "-k", 2, "-o", out, *options.split(), "--json")
+    result = run(*EXACT, data / "people.csv", "-k", 2, "-o", out, *options.split(), "--json")
     parameters = privem.load(out).get_params()
     assert {name: parameters[name] for name in ("covariance_type", "max_iter", "tol")} == {
         "covariance_type": "tied",
@@ -143,7 +146,7 @@ def test_every_option_reaches_the_estimator(data, tmp_path):
 def test_columns_and_weight(data, tmp_path):
     out = tmp_path / "m.json"
     columns = ["--columns", "income_k, age", "--weight", "w"]
-    result = run("fit", data / "weighted.csv", "-k", 1, "-o", out, *columns, "--json")
+    result = run(*EXACT, data / "weighted.csv", "-k", 1, "-o", out, *columns, "--json")
     summary = json.loads(result.stdout)
     assert summary["columns"] == ["income_k", "age"]
     assert summary["total_weight"] == 500.0
@@ -155,15 +158,15 @@ def test_columns_and_weight(data, tmp_path):
 def test_a_column_name_with_a_comma_is_quoted(tmp_path):
     pl.DataFrame({"a,b": [1.0, 2, 3], "c": [1.0, 2, 4]}).write_csv(tmp_path / "x.csv")
     out = tmp_path / "m.json"
-    result = run("fit", tmp_path / "x.csv", "-k", 1, "-o", out, "--columns", '"a,b",c', "--json")
+    result = run(*EXACT, tmp_path / "x.csv", "-k", 1, "-o", out, "--columns", '"a,b",c', "--json")
     assert json.loads(result.stdout)["columns"] == ["a,b", "c"]
 
 
 def test_what_people_read(data, tmp_path):
     out = tmp_path / "m.json"
-    text = run("fit", data / "people.csv", "-k", 2, "-o", out).stdout
+    text = run(*EXACT, data / "people.csv", "-k", 2, "-o", out).stdout
     model = privem.load(out)
-    assert "NOT PRIVATE: an exact fit, without differential privacy" in text
+    assert "exact fit: nothing here is private" in text
     assert f"iterations             {model.n_iter_} (converged)" in text
     assert f"mean log likelihood    {model.lower_bound_:.6g}" in text
     assert f"Saved to {out}" in text
@@ -175,13 +178,13 @@ def test_what_people_read(data, tmp_path):
 
 
 def test_quiet_prints_nothing(data, tmp_path):
-    result = run("fit", data / "people.csv", "-k", 2, "-o", tmp_path / "m.json", "--quiet")
+    result = run(*EXACT, data / "people.csv", "-k", 2, "-o", tmp_path / "m.json", "--quiet")
     assert (result.stdout, result.stderr) == ("", "")
     assert (tmp_path / "m.json").exists()
 
 
 def test_stopping_early_is_said_but_is_no_error(data, tmp_path):
-    args = ["fit", data / "people.csv", "-k", 3, "-o", tmp_path / "m.json", "--max-iter", 2]
+    args = [*EXACT, data / "people.csv", "-k", 3, "-o", tmp_path / "m.json", "--max-iter", 2]
     result = run(*args)
     assert "2 (NOT converged)" in result.stdout
     assert result.stderr.startswith("note: EM did not converge")
@@ -194,7 +197,7 @@ def test_wide_data_stay_within_80_columns(tmp_path):
     rng = np.random.default_rng(0)
     names = [f"a_rather_long_column_name_number_{j}" for j in range(26)]
     pl.DataFrame(rng.normal(size=(60, 26)), schema=names).write_csv(tmp_path / "wide.csv")
-    args = ["fit", tmp_path / "wide.csv", "-k", 30, "--covariance", "diag"]
+    args = [*EXACT, tmp_path / "wide.csv", "-k", 30, "--covariance", "diag"]
     text = run(*args, "-o", tmp_path / "m.json", env={"COLUMNS": "80"}).stdout
     # Without the last line, the name of a file, which may be of any length.
     table = text[text.index("Weight and mean") : text.index("Saved to")]
@@ -207,7 +210,7 @@ def test_column_names_are_not_markup(tmp_path):
     pl.DataFrame({"[red]x[/red]": [1.0, 2, 4], ":smile:": [1.0, 3, 2]}).write_csv(
         tmp_path / "x.csv"
     )
-    text = run("fit", tmp_path / "x.csv", "-k", 1, "-o", tmp_path / "m.json").stdout
+    text = run(*EXACT, tmp_path / "x.csv", "-k", 1, "-o", tmp_path / "m.json").stdout
     assert "[red]x[/red]" in text
     assert ":smile:" in text
 
@@ -324,7 +327,7 @@ def test_bad_data_is_3(tmp_path, name):
     if text is not None:
         (tmp_path / name).write_text(text)
     out = write(tmp_path / "m.json", "old")
-    args = ["fit", tmp_path / name, "-k", 2, "-o", out]
+    args = [*EXACT, tmp_path / name, "-k", 2, "-o", out]
     failing(*args, code=3, words=words)
     error = json.loads(run(*args, "--json", code=3).stdout)["error"]
     assert error["code"] == 3
@@ -336,8 +339,8 @@ def test_bad_data_is_3(tmp_path, name):
 def test_more_bad_data_is_3(models, tmp_path):
     with_null = tmp_path / "null.parquet"
     pl.DataFrame({"a": [1.0, None, 3.0], "b": [1.0, 2.0, 3.0]}).write_parquet(with_null)
-    failing("fit", with_null, "-k", 1, "-o", tmp_path / "m.json", code=3, words="column 'a'")
-    args = ["fit", models / "people.csv", "-k", 1, "-o", tmp_path / "m.json"]
+    failing(*EXACT, with_null, "-k", 1, "-o", tmp_path / "m.json", code=3, words="column 'a'")
+    args = [*EXACT, models / "people.csv", "-k", 1, "-o", tmp_path / "m.json"]
     failing(*args, "--columns", "age,nope", code=3, words="no column 'nope'")
     failing(*args, "--weight", "nope", code=3, words="no column 'nope'")
     narrow = write(tmp_path / "narrow.csv", "age\n1\n")
@@ -353,7 +356,7 @@ def test_more_bad_data_is_3(models, tmp_path):
 
 def test_bad_usage_is_2(models, tmp_path):
     out = tmp_path / "m.json"
-    fit = ["fit", models / "people.csv", "-o", out]
+    fit = [*EXACT, models / "people.csv", "-o", out]
     failing(*fit, code=2, words="--components")
     failing(*fit, "-k", 0, code=2, words="0 is not in the range")
     failing(*fit, "-k", 2, "--model", "svm", code=2, words="svm")
@@ -370,7 +373,7 @@ def test_bad_usage_is_2(models, tmp_path):
     assert "--components" in error["message"]
     csv = models / "people.csv"
     before = csv.read_bytes()
-    failing("fit", csv, "-k", 2, "-o", csv, code=2, words="overwrite the data")
+    failing(*EXACT, csv, "-k", 2, "-o", csv, code=2, words="overwrite the data")
     assert csv.read_bytes() == before
     sample = ["sample", models / "gmm.json"]
     failing(*sample, "-n", 0, code=2, words="0 is not in the range")
@@ -411,7 +414,7 @@ def test_bad_destinations_are_5_and_found_before_the_fit(models, tmp_path, monke
         raise AssertionError("the destination should have been looked at first")
 
     monkeypatch.setattr(privem.GaussianMixture, "fit", fitted)
-    fit = ["fit", models / "people.csv", "-k", 2, "-o"]
+    fit = [*EXACT, models / "people.csv", "-k", 2, "-o"]
     failing(*fit, tmp_path / "no" / "m.json", code=5, words="there is no folder")
     failing(*fit, tmp_path, code=5, words="it is a folder")
     failing(*fit, write(tmp_path / "file", "x") / "m.json", code=5, words="no folder")
@@ -428,7 +431,7 @@ def test_bad_destinations_are_5_and_found_before_the_fit(models, tmp_path, monke
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
 def test_a_folder_without_permission_is_5(models, tmp_path):
     tmp_path.chmod(0o500)
-    args = ["fit", models / "people.csv", "-k", 2, "-o", tmp_path / "m.json"]
+    args = [*EXACT, models / "people.csv", "-k", 2, "-o", tmp_path / "m.json"]
     failing(*args, code=5, words="Permission denied")
     tmp_path.chmod(0o700)
 
@@ -436,7 +439,7 @@ def test_a_folder_without_permission_is_5(models, tmp_path):
 def test_a_link_stays_a_link(models, tmp_path):
     real, link = write(tmp_path / "real.json", "old"), tmp_path / "link.json"
     link.symlink_to(real)
-    run("fit", models / "people.csv", "-k", 2, "-o", link, "-q")
+    run(*EXACT, models / "people.csv", "-k", 2, "-o", link, "-q")
     assert link.is_symlink()
     assert len(privem.load(real).weights_) == 2
 
@@ -460,7 +463,7 @@ def test_a_full_disk_leaves_the_old_files(models, tmp_path):
     names = ("x.csv", "x.parquet", "x.npy", "m.json")
     outs = [str(write(tmp_path / name, "old")) for name in names]
     commands = [["sample", str(models / "gmm.json"), "-n", "5000", "-o", out] for out in outs[:3]]
-    commands.append(["fit", str(models / "people.csv"), "-k", "4", "-o", outs[3], "--json"])
+    commands.append([*EXACT, str(models / "people.csv"), "-k", "4", "-o", outs[3], "--json"])
     result = subprocess.run(
         [sys.executable, "-c", script, json.dumps(commands)],
         capture_output=True,
@@ -550,7 +553,7 @@ def test_a_killed_fit_leaves_the_old_model(data, tmp_path, number):
         "from privem.cli import main\n"
         "main()\n"
     )
-    command = [sys.executable, "-c", script, "fit", str(tmp_path / "many.parquet"), "-o", str(out)]
+    command = [sys.executable, "-c", script, *EXACT, str(tmp_path / "many.parquet"), "-o", str(out)]
     process = subprocess.Popen(
         [*command, *options], stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     )
@@ -574,7 +577,7 @@ def test_the_unexpected_is_1_and_debug_shows_it(models, tmp_path, monkeypatch):
         raise KeyError("a bug")
 
     monkeypatch.setattr(privem.GaussianMixture, "fit", fit)
-    args = ["fit", models / "people.csv", "-k", 2, "-o", tmp_path / "m.json"]
+    args = [*EXACT, models / "people.csv", "-k", 2, "-o", tmp_path / "m.json"]
     line = failing(*args, code=1, words="unexpected KeyError")
     assert "PRIVEM_DEBUG=1" in line
     monkeypatch.setenv("PRIVEM_DEBUG", "1")
@@ -588,7 +591,7 @@ def test_the_unexpected_is_1_and_debug_shows_it(models, tmp_path, monkeypatch):
 OPTIONS = {
     "fit": "--components --output --model --columns --weight --covariance --prior --max-iter --tol "
     "--n-init --seed --n-jobs --json --quiet DATA gmm|kmeans|fa full|tied|diag|spherical "
-    "--epsilon --delta --bound --neighbours --n-iter add-remove|replace-one",
+    "--epsilon --delta --bound --neighbours --n-iter add-remove|replace-one --exact --type",
     "audit": "--json MODEL",
     "sample": "--rows --output --seed MODEL",
     "score": "--json MODEL DATA",
@@ -618,14 +621,14 @@ def test_help_lists_every_command_and_version():
     text = run("--help").stdout
     for command in OPTIONS:
         assert re.search(rf"^  {command} ", text, re.MULTILINE)
-    assert "differentially private with --epsilon" in text
+    assert "differentially private, with epsilon 1 unless said otherwise" in text
     assert run("--version").stdout == f"privem {privem.__version__}\n"
 
 
 def test_a_dumb_terminal_gets_plain_text(models, tmp_path):
-    fit = ["fit", models / "people.csv", "-k", 2, "-o", tmp_path / "m.json"]
+    fit = [*EXACT, models / "people.csv", "-k", 2, "-o", tmp_path / "m.json"]
     text = on_a_terminal(*fit, term="dumb").replace("\r\n", "\n")
-    assert "NOT PRIVATE" in text
+    assert "nothing here is private" in text
     assert not set("\x1b\r\b") & set(text)
     # Only the names of files may be wider than the terminal.
     assert all(len(line) <= 80 for line in text.splitlines() if "/" not in line)
@@ -683,7 +686,7 @@ main()
 
 
 def test_progress_is_for_people_with_patience_spent(models, tmp_path):
-    args = ["fit", models / "people.csv", "-k", 2, "-o", tmp_path / "m.json", "--max-iter", 5]
+    args = [*EXACT, models / "people.csv", "-k", 2, "-o", tmp_path / "m.json", "--max-iter", 5]
     text = on_a_terminal(*args, main=SLOW)
     assert re.search(r"EM \d", text)
     assert "objective" in text
@@ -722,12 +725,13 @@ def test_demo(tmp_path):
     for name in ("people.parquet", "model.json", "synthetic.parquet", "demo.png"):
         assert (out / name).stat().st_size > 1000
         assert str(out / name) in text
-    assert "Nothing here is private" in text
-    ratio = re.search(r"iteration, 1 thread, wall ms +[\d.]+ +[\d.]+ +([\d.]+)x", text)
-    assert float(ratio[1]) > 0
-    assert re.search(r"held-out log-likelihood +(-\d+\.\d+) +\1\n", text)
     model = privem.load(out / "model.json")
-    assert f"({model.n_iter_} iterations from the file)" in text
+    assert str(model.privacy_) in " ".join(text.split())
+    assert "this table would itself be a release" in " ".join(text.split())
+    scores = re.findall(r"(exact EM|private mixture|single Gaussian).*?(-\d+\.\d{3})", text)
+    assert [name for name, _ in scores] == ["exact EM", "private mixture", "single Gaussian"]
+    assert float(scores[1][1]) == pytest.approx(model.score(make_people(600, 1)), abs=6e-4)
+    assert all(len(line) <= 80 for line in text.splitlines() if "/" not in line)
 
 
 def test_demo_failures(tmp_path):

@@ -40,7 +40,7 @@ def test_a_private_fit_says_and_saves_its_statement(people, tmp_path, kind):
     loaded = privem.load(model)
     assert "(2, 1e-05)-differentially private" in text
     assert "[0, 110]" in text
-    assert "NOT PRIVATE" not in text
+    assert "nothing here is private" not in text
     assert str(loaded.privacy_) in text
     assert loaded.privacy_.recount() <= 2.0
     # The number of rows, exact results and times are not in what was released.
@@ -53,13 +53,55 @@ def test_a_private_fit_says_and_saves_its_statement(people, tmp_path, kind):
     assert not any(key.startswith("mean_log") for key in summary)
 
 
+@pytest.mark.parametrize("kind", ["gmm", "kmeans", "fa"])
+def test_nothing_said_is_epsilon_one(people, tmp_path, kind):
+    model = tmp_path / "m.json"
+    fit = ["fit", people, "-m", kind, "-k", 2, "-o", model]
+    text = " ".join(run(*fit).split())
+    statement = privem.load(model).privacy_
+    assert (statement.epsilon, statement.delta, statement.neighbours) == (1.0, 1e-6, "add-remove")
+    assert str(statement) in text
+    summary = json.loads(run(*fit, "--json"))
+    assert (summary["private"], summary["epsilon"], summary["delta"]) == (True, 1.0, 1e-6)
+    assert summary["statement"] == str(privem.load(model).privacy_)
+    run("audit", model)
+
+
+@pytest.mark.parametrize("kind", ["gmm", "kmeans", "fa"])
+def test_exact_has_to_be_asked_for_and_says_what_it_is(people, tmp_path, kind):
+    model = tmp_path / "m.json"
+    fit = ["fit", people, "-m", kind, "-k", 2, "-o", model, "--exact"]
+    assert "exact fit: nothing here is private" in run(*fit)
+    assert not hasattr(privem.load(model), "privacy_")
+    assert privem.load(model).epsilon is None
+    summary = json.loads(run(*fit, "--json"))
+    assert summary["private"] is False
+    assert summary["statement"].startswith("exact fit: nothing here is private")
+    assert "privacy" not in summary
+
+
+def test_bounds_of_columns_without_names(people, tmp_path):
+    np.save(tmp_path / "x.npy", pl.read_parquet(people).to_numpy())
+    model = tmp_path / "m.json"
+    fit = ["fit", tmp_path / "x.npy", "-k", 2, "-o", model]
+    run(*fit, "--bound", "x0=0:110", "--bound", "x1=0:400", "-q")
+    np.testing.assert_array_equal(privem.load(model).bounds_, [[0, 0], [110, 400]])
+    run(*fit, "--bound", "age=0:110", code=2)
+
+
+def test_a_single_gaussian_is_called_one(people, tmp_path):
+    fit = ["fit", people, "-k", 2, "-o", tmp_path / "m.json", *BOUNDS]
+    assert "no more than one Gaussian" in run(*fit, "--epsilon", 0.001)
+    assert "structure              full" in run(*fit, "--epsilon", 50)
+
+
 def test_missing_values_in_a_file_pass_silently(tmp_path):
     values = np.random.default_rng(1).normal(size=(500, 2))
     values[7, 1], values[9, 0] = np.nan, np.inf
     pl.DataFrame(values, schema=["a", "b"]).write_parquet(tmp_path / "x.parquet")
     fit = ["fit", tmp_path / "x.parquet", "-k", 2, "-o", tmp_path / "m.json"]
     assert "NaN" not in run(*fit, "--epsilon", 1, "--bound", "a=-5:5", "--bound", "b=-5:5")
-    assert "row 7" in run(*fit, code=3)  # an exact fit says so
+    assert "row 7" in run(*fit, "--exact", code=3)  # an exact fit says so
 
 
 @pytest.mark.parametrize(
@@ -71,8 +113,15 @@ def test_missing_values_in_a_file_pass_silently(tmp_path):
         (["--epsilon", 1, "--bound", "age=0:110"], "every column fitted or for none"),
         (["--epsilon", 1, "--bound", "age=9:1", "--bound", "income=0:1"], "LOW below HIGH"),
         (["--epsilon", 1, "--bound", "age"], "COLUMN=LOW:HIGH"),
-        (["--bound", "age=0:110"], "give --epsilon"),
-        (["--epsilon", 1, "--n-init", 3], "n_init"),
+        (["--n-init", 3], "n_init"),
+        (["--exact", "--epsilon", 1], "leave one of them out"),
+        (["--exact", "--delta", 1e-6], "--delta is for private fits"),
+        (["--exact", "--bound", "age=0:110"], "--bound is for private fits"),
+        (["--exact", "--neighbours", "add-remove"], "--neighbours is for private fits"),
+        (["--exact", "--n-iter", 3], "--n-iter is for private fits"),
+        (["--max-iter", 3], "--max-iter is for exact fits"),
+        (["--tol", 0.1, "-m", "kmeans"], "--tol is for exact fits"),
+        (["-m", "fa", "--n-iter", 3], "--n-iter is for gmm and kmeans"),
     ],
 )
 def test_bad_terms_are_refused(people, tmp_path, options, words):
@@ -96,7 +145,7 @@ def test_audit_recounts_a_model_file(people, tmp_path):
 
 def test_audit_of_an_exact_model_fails(people, tmp_path):
     model = tmp_path / "m.json"
-    run("fit", people, "-k", 2, "-o", model, "-q")
+    run("fit", people, "-k", 2, "-o", model, "-q", "--exact")
     run("audit", model, code=6)
     run("audit", tmp_path / "absent.json", code=4)
 
@@ -110,4 +159,4 @@ def test_a_private_fit_neither_counts_its_rows_nor_minds_having_none(people, tmp
     run("fit", people, "-k", 2, "-o", model, "--epsilon", 1, *BOUNDS)
     pl.read_parquet(people).clear().write_parquet(tmp_path / "none.parquet")
     run("fit", tmp_path / "none.parquet", "-k", 2, "-o", model, "--epsilon", 1, *BOUNDS)
-    run("fit", tmp_path / "none.parquet", "-k", 2, "-o", model, code=3)  # an exact fit does mind
+    run("fit", tmp_path / "none.parquet", "-k", 2, "-o", model, "--exact", code=3)  # minds

@@ -120,25 +120,32 @@ class Chopped:
 
 
 ESTIMATORS = {
-    **{k: GaussianMixture(3, covariance_type=k, max_iter=4, tol=0) for k in COVARIANCE_TYPES},
-    "map": GaussianMixture(3, prior="map", max_iter=4, tol=0),
-    "random": GaussianMixture(3, init_params="random", max_iter=4, tol=0, random_state=5),
-    "k-means++": GaussianMixture(3, init_params="k-means++", max_iter=4, tol=0, random_state=5),
-    "KMeans": KMeans(4, n_init=2, random_state=5),
-    "FactorAnalysis": FactorAnalysis(2),
+    **{
+        k: GaussianMixture(3, covariance_type=k, max_iter=4, tol=0, epsilon=None)
+        for k in COVARIANCE_TYPES
+    },
+    "map": GaussianMixture(3, prior="map", max_iter=4, tol=0, epsilon=None),
+    "random": GaussianMixture(
+        3, init_params="random", max_iter=4, tol=0, random_state=5, epsilon=None
+    ),
+    "k-means++": GaussianMixture(
+        3, init_params="k-means++", max_iter=4, tol=0, random_state=5, epsilon=None
+    ),
+    "KMeans": KMeans(4, n_init=2, random_state=5, epsilon=None),
+    "FactorAnalysis": FactorAnalysis(2, epsilon=None),
 }
 every_estimator = pytest.mark.parametrize("estimator", ESTIMATORS.values(), ids=ESTIMATORS)
 
 
 def fitted(estimator, X, weight=None, **parameters):
-    """Fitted attributes that are numbers; feature names and labels apart."""
+    """Fitted attributes that are numbers; names, types and labels apart."""
     from sklearn.base import clone
 
     model = clone(estimator).set_params(**parameters)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         model.fit(X, sample_weight=weight)
-    skip = ("feature_names_in_", "labels_")
+    skip = ("feature_names_in_", "feature_types_in_", "labels_")
     return {k: v for k, v in vars(model).items() if k.endswith("_") and k not in skip}
 
 

@@ -1,4 +1,4 @@
-"""Code written for scikit-learn's classes runs unchanged."""
+"""Code written for scikit-learn's classes runs with epsilon=None; without it, it is private."""
 
 import inspect
 import pickle
@@ -52,7 +52,7 @@ def test_every_method_and_fitted_attribute_of_scikit_learns_exists(ours, theirs)
     X = data()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        mine, reference = ours().fit(X), theirs().fit(X)
+        mine, reference = ours(epsilon=None).fit(X), theirs().fit(X)
     public = [name for name in dir(reference) if not name.startswith("_")]
     assert [name for name in public if not hasattr(mine, name)] == []
     for name, value in vars(reference).items():
@@ -77,31 +77,56 @@ def test_the_methods_of_the_design_have_the_design_signature(cls):
     parameters = inspect.signature(cls.fit).parameters
     assert list(parameters) == ["self", "X", "y", "sample_weight", "groups"]
     assert parameters["sample_weight"].kind is inspect.Parameter.KEYWORD_ONLY
-    assert inspect.signature(cls).parameters["epsilon"].default is None
+    terms = inspect.signature(cls).parameters
+    assert (terms["epsilon"].default, terms["delta"].default) == (1.0, 1e-6)
+
+
+UNPAID = ("labels_", "inertia_", "lower_bound_", "lower_bounds_", "converged_")
+
+
+@every_class
+def test_what_nobody_asked_for_is_private(cls):
+    model = cls().fit(data(4000))
+    assert (model.privacy_.epsilon, model.privacy_.delta) == (1.0, 1e-6)
+    assert model.privacy_.recount() <= 1.0
+    assert not any(hasattr(model, name) for name in UNPAID)
+
+
+@every_class
+def test_neither_kind_of_fit_leaves_anything_to_the_other(cls):
+    X = data(4000)
+    model = cls(epsilon=None).fit(X)
+    exact = set(vars(model))
+    assert not hasattr(model, "privacy_")
+    model.set_params(epsilon=1.0).fit(X)
+    assert model.privacy_.epsilon == 1.0
+    assert not any(hasattr(model, name) for name in UNPAID)
+    # The statement of a private fit would be a lie about an exact one.
+    assert set(vars(model.set_params(epsilon=None).fit(X))) == exact
 
 
 def test_pipeline_and_grid_search():
     X = data(400)
-    pipeline = Pipeline([("scale", StandardScaler()), ("mixture", GaussianMixture(random_state=0))])
+    pipeline = Pipeline([("scale", StandardScaler()), ("mixture", GaussianMixture(epsilon=None))])
     grid = {"mixture__n_components": [1, 2, 3], "mixture__covariance_type": ["full", "diag"]}
     search = GridSearchCV(pipeline, grid, cv=3).fit(X)
     assert search.best_params_["mixture__n_components"] == 3
     assert search.best_estimator_.predict(X).shape == (400,)
     assert np.isfinite(search.cv_results_["mean_test_score"]).all()
-    assert np.isfinite(cross_val_score(GaussianMixture(2), X, cv=3)).all()
+    assert np.isfinite(cross_val_score(GaussianMixture(2, epsilon=None), X, cv=3)).all()
 
 
 def test_transformers_feed_the_next_step():
     X = data()
-    stacked = make_pipeline(FactorAnalysis(2), KMeans(3, random_state=0)).fit(X)
+    stacked = make_pipeline(FactorAnalysis(2, epsilon=None), KMeans(3, epsilon=None)).fit(X)
     assert len(set(stacked.predict(X))) == 3
 
 
 @pytest.mark.parametrize(
     ("estimator", "names"),
     [
-        (FactorAnalysis(2), ["factoranalysis0", "factoranalysis1"]),
-        (KMeans(2), ["kmeans0", "kmeans1"]),
+        (FactorAnalysis(2, epsilon=None), ["factoranalysis0", "factoranalysis1"]),
+        (KMeans(2, epsilon=None), ["kmeans0", "kmeans1"]),
     ],
     ids=["FactorAnalysis", "KMeans"],
 )
@@ -120,7 +145,7 @@ def test_set_output(estimator, names, library):
 def test_feature_names_are_kept_and_checked(cls):
     pandas = pytest.importorskip("pandas")
     frame = pandas.DataFrame(data(), columns=["a", "b", "c"])
-    model = cls().fit(frame)
+    model = cls(epsilon=None).fit(frame)
     assert model.feature_names_in_.tolist() == ["a", "b", "c"]
     with pytest.raises(ValueError, match="feature names"):
         model.score(frame.rename(columns={"b": "z"}))
@@ -144,7 +169,7 @@ def test_clone_and_parameters_round_trip(cls):
 
 @every_class
 def test_pickled_models_predict_the_same(cls):
-    model = cls().fit(data())
+    model = cls(epsilon=None).fit(data())
     again = pickle.loads(pickle.dumps(model))
     assert again.score(data(seed=1)) == model.score(data(seed=1))
 

@@ -38,7 +38,7 @@ def test_every_step_agrees(seed, q, more, t):
     X = factors(rng, 300, q + more, q) + rng.normal(size=q + more) * 10
     common = {"n_components": q, "max_iter": t, "tol": 0.0}
     ours, theirs = (
-        fit(FactorAnalysis, X, **common),
+        fit(FactorAnalysis, X, epsilon=None, **common),
         fit(Reference, X, svd_method="lapack", **common),
     )
     size = np.var(X, axis=0).max()
@@ -48,7 +48,10 @@ def test_every_step_agrees(seed, q, more, t):
     )
     assert ours.n_iter_ == theirs.n_iter_
     np.testing.assert_allclose(ours.mean_, theirs.mean_, rtol=1e-12)
-    np.testing.assert_allclose(ours.loglike_[0], theirs.loglike_[0], rtol=1e-9)
+    # Where a factor explains less than the noise variance of one it starts with, scikit-learn's
+    # figure is off (see the next test).
+    if np.linalg.eigvalsh(np.cov(X.T, bias=True))[-q] > 1:
+        np.testing.assert_allclose(ours.loglike_[0], theirs.loglike_[0], rtol=1e-9)
 
 
 def test_the_reported_likelihood_is_that_of_the_loadings_with_the_noise_they_were_found_for():
@@ -56,7 +59,15 @@ def test_the_reported_likelihood_is_that_of_the_loadings_with_the_noise_they_wer
     rng = np.random.default_rng(1)
     X = factors(rng, 400, 6, 1)
     start = np.full(6, 2.5)  # most directions have less variance than this
-    model = fit(FactorAnalysis, X, n_components=4, max_iter=1, tol=0.0, noise_variance_init=start)
+    model = fit(
+        FactorAnalysis,
+        X,
+        n_components=4,
+        max_iter=1,
+        tol=0.0,
+        noise_variance_init=start,
+        epsilon=None,
+    )
     model.noise_variance_ = start
     assert model.loglike_[0] == pytest.approx(model.score_samples(X).sum(), rel=1e-12)
 
@@ -76,6 +87,7 @@ def test_the_likelihood_never_falls(update, seed):
         tol=1e-9,
         max_iter=60,
         noise_variance_init=rng.uniform(0.1, 5, d),
+        epsilon=None,
     )
     gains = np.diff(model.loglike_)
     assert gains.min(initial=0.0) >= -1e-10 * abs(model.loglike_[-1])
@@ -99,7 +111,7 @@ def test_the_papers_update_converges_to_the_same_model(seed):
     np.testing.assert_allclose(
         em.components.T @ em.components, eigen.components.T @ eigen.components, rtol=0, atol=1e-6
     )
-    model = FactorAnalysis(2, update="em", tol=1e-9, max_iter=20_000).fit(X)
+    model = FactorAnalysis(2, update="em", tol=1e-9, max_iter=20_000, epsilon=None).fit(X)
     assert model.loglike_[-1] == pytest.approx(len(X) * eigen.log_likelihood, rel=1e-9)
 
 
@@ -107,7 +119,7 @@ def test_the_papers_update_converges_to_the_same_model(seed):
 def test_rotations_agree_up_to_sign_and_order(rotation):
     X = factors(np.random.default_rng(2), 800, 8, 3)
     common = {"n_components": 3, "tol": 1e-8, "max_iter": 5000, "rotation": rotation}
-    ours = FactorAnalysis(**common).fit(X).components_
+    ours = FactorAnalysis(epsilon=None, **common).fit(X).components_
     theirs = Reference(svd_method="lapack", **common).fit(X).components_
     unit = [c / np.linalg.norm(c, axis=1)[:, None] for c in (ours, theirs)]
     match = np.abs(unit[0] @ unit[1].T)
@@ -115,14 +127,14 @@ def test_rotations_agree_up_to_sign_and_order(rotation):
     assert sorted(order) == [0, 1, 2]
     signs = np.sign((ours[order] * theirs).sum(axis=1))[:, None]
     np.testing.assert_allclose(ours[order] * signs, theirs, atol=1e-4)
-    plain = FactorAnalysis(**{**common, "rotation": None}).fit(X)
+    plain = FactorAnalysis(epsilon=None, **{**common, "rotation": None}).fit(X)
     np.testing.assert_allclose(ours.T @ ours, covariance(plain), atol=1e-8)
 
 
 def test_methods_agree_given_the_same_parameters():
     rng = np.random.default_rng(3)
     X, new = factors(rng, 300, 5, 2) + 100, factors(rng, 6000, 5, 2) + 100
-    ours, theirs = FactorAnalysis(2).fit(X), Reference(2, svd_method="lapack").fit(X)
+    ours, theirs = FactorAnalysis(2, epsilon=None).fit(X), Reference(2, svd_method="lapack").fit(X)
     for name in ("components_", "noise_variance_", "mean_"):
         setattr(theirs, name, getattr(ours, name))
     np.testing.assert_allclose(ours.transform(new), theirs.transform(new), rtol=1e-8, atol=1e-10)
@@ -135,7 +147,7 @@ def test_methods_agree_given_the_same_parameters():
 
 def test_stopping_agrees():
     X = factors(np.random.default_rng(4), 400, 6, 2)
-    ours, theirs = FactorAnalysis(2).fit(X), Reference(2, svd_method="lapack").fit(X)
+    ours, theirs = FactorAnalysis(2, epsilon=None).fit(X), Reference(2, svd_method="lapack").fit(X)
     assert ours.n_iter_ == theirs.n_iter_
     np.testing.assert_allclose(ours.noise_variance_, theirs.noise_variance_, rtol=1e-8)
     np.testing.assert_allclose(ours.loglike_, theirs.loglike_, rtol=1e-9)
@@ -143,7 +155,7 @@ def test_stopping_agrees():
 
 def test_real_data_agree(life_sciences):
     common = {"n_components": 3, "max_iter": 15}
-    ours = fit(FactorAnalysis, life_sciences, **common)
+    ours = fit(FactorAnalysis, life_sciences, epsilon=None, **common)
     theirs = fit(Reference, life_sciences, svd_method="lapack", **common)
     np.testing.assert_allclose(covariance(ours), covariance(theirs), atol=1e-8)
     np.testing.assert_allclose(ours.noise_variance_, theirs.noise_variance_, atol=1e-8)
@@ -155,7 +167,7 @@ def test_samples_have_the_moments_of_the_model():
     36 comparisons at 6 sigma: a false alarm in fewer than 1 of 1e6 seeds.
     """
     X = factors(np.random.default_rng(5), 500, 8, 2)
-    model = FactorAnalysis(2, random_state=0).fit(X)
+    model = FactorAnalysis(2, random_state=0, epsilon=None).fit(X)
     n = 20_000
     draws = model.sample(n) - model.mean_
     w = np.linalg.inv(np.linalg.cholesky(model.get_covariance()))

@@ -16,7 +16,7 @@ def heaps(rng, n, d, k):
 def both(X, init, weight=None, **parameters):
     common = {"n_clusters": len(init), "init": init, "n_init": 1, "tol": 0.0, **parameters}
     theirs = Reference(algorithm="lloyd", **common).fit(X, sample_weight=weight)
-    return KMeans(**common).fit(X, sample_weight=weight), theirs
+    return KMeans(epsilon=None, **common).fit(X, sample_weight=weight), theirs
 
 
 def assert_agree(ours, theirs):
@@ -84,8 +84,8 @@ def test_an_empty_cluster_keeps_its_centre():
     rng = np.random.default_rng(8)
     X = heaps(rng, 200, 2, 2)
     nowhere = np.array([[1e6, 1e6]])
-    model = KMeans(3, init=np.vstack([X[:2], nowhere]), n_init=1, tol=0).fit(X)
-    without = KMeans(2, init=X[:2], n_init=1, tol=0).fit(X)
+    model = KMeans(3, init=np.vstack([X[:2], nowhere]), n_init=1, tol=0, epsilon=None).fit(X)
+    without = KMeans(2, init=X[:2], n_init=1, tol=0, epsilon=None).fit(X)
     np.testing.assert_array_equal(model.cluster_centers_[2], nowhere[0])
     np.testing.assert_allclose(model.cluster_centers_[:2], without.cluster_centers_, atol=1e-12)
     np.testing.assert_array_equal(model.labels_, without.labels_)
@@ -95,7 +95,7 @@ def test_the_default_start_finds_separate_heaps():
     rng = np.random.default_rng(9)
     centres = 50.0 * np.array([[0, 0], [0, 1], [1, 0], [1, 1], [2, 0.5]])
     label = rng.integers(0, 5, 600)
-    model = KMeans(5).fit(centres[label] + rng.normal(size=(600, 2)))
+    model = KMeans(5, epsilon=None).fit(centres[label] + rng.normal(size=(600, 2)))
     found = model.cluster_centers_[np.lexsort(model.cluster_centers_.round(-1).T[::-1])]
     np.testing.assert_allclose(found, centres, atol=1)
     # One cluster per heap, whatever the numbering.
@@ -103,7 +103,7 @@ def test_the_default_start_finds_separate_heaps():
 
 
 def test_ties_go_to_the_lower_index():
-    model = KMeans(2, init=[[0.0], [2.0]], n_init=1, max_iter=1)
+    model = KMeans(2, init=[[0.0], [2.0]], n_init=1, max_iter=1, epsilon=None)
     model.fit([[0.0], [2.0]])
     assert model.predict([[1.0]]).tolist() == [0]
 
@@ -112,10 +112,12 @@ def test_ties_go_to_the_lower_index():
 def test_starts_are_reproducible_and_the_best_is_kept(init):
     rng = np.random.default_rng(10)
     X = heaps(rng, 400, 2, 9)
-    fits = [KMeans(9, init=init, n_init=n, random_state=3).fit(X) for n in (1, 8, 8)]
+    fits = [KMeans(9, init=init, n_init=n, random_state=3, epsilon=None).fit(X) for n in (1, 8, 8)]
     assert fits[1].inertia_ <= fits[0].inertia_ * (1 + 1e-12)
     np.testing.assert_array_equal(fits[1].cluster_centers_, fits[2].cluster_centers_)
-    same = KMeans(9, init=init, n_init=8, random_state=np.random.RandomState(3)).fit(X)
+    same = KMeans(9, init=init, n_init=8, random_state=np.random.RandomState(3), epsilon=None).fit(
+        X
+    )
     np.testing.assert_array_equal(same.cluster_centers_, fits[1].cluster_centers_)
 
 
@@ -127,7 +129,7 @@ def test_a_callable_start_is_asked_as_scikit_learn_asks():
         seen.append((X.shape, n_clusters, type(random_state)))
         return X[:n_clusters]
 
-    model = KMeans(3, init=init, tol=0).fit(X)
-    given_array = KMeans(3, init=X[:3], n_init=1, tol=0).fit(X)
+    model = KMeans(3, init=init, tol=0, epsilon=None).fit(X)
+    given_array = KMeans(3, init=X[:3], n_init=1, tol=0, epsilon=None).fit(X)
     np.testing.assert_array_equal(model.cluster_centers_, given_array.cluster_centers_)
     assert seen == [((100, 2), 3, np.random.RandomState)]

@@ -11,11 +11,13 @@ from privem import FactorAnalysis, GaussianMixture, KMeans
 
 MB = 2**20
 ESTIMATORS = {
-    "full": GaussianMixture(5, max_iter=2, tol=0),
-    "direct": GaussianMixture(5, max_iter=2, tol=0, means_init=1e4 * np.eye(5, 10)),
-    "random": GaussianMixture(5, max_iter=2, tol=0, init_params="random", random_state=0),
-    "KMeans": KMeans(5, max_iter=3, tol=0),
-    "FactorAnalysis": FactorAnalysis(3),
+    "full": GaussianMixture(5, max_iter=2, tol=0, epsilon=None),
+    "direct": GaussianMixture(5, max_iter=2, tol=0, means_init=1e4 * np.eye(5, 10), epsilon=None),
+    "random": GaussianMixture(
+        5, max_iter=2, tol=0, init_params="random", random_state=0, epsilon=None
+    ),
+    "KMeans": KMeans(5, max_iter=3, tol=0, epsilon=None),
+    "FactorAnalysis": FactorAnalysis(3, epsilon=None),
 }
 
 

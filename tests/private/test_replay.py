@@ -77,7 +77,7 @@ def test_a_fit_is_a_function_of_its_releases(
     public = (N // 2 if grouped else N) if model.neighbours == "replace-one" else None
 
     def without_data(self: Any, X: Any, y: Any, weight: Any, groups: Any) -> Any:
-        self.n_features_in_ = 3
+        self.n_features_in_, self.feature_types_in_ = 3, ["float64"] * 3  # the public schema
         people = People("person" if grouped else "record", public, weighted=False)
         return Recorded(record.releases), people
 

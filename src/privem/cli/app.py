@@ -12,9 +12,11 @@ import click
 import typer
 
 from ..report import RECORD_SUFFIXES, check_destination
+from ..sources.types import check_type
 from .console import emit, emit_json, note, show
 from .failures import EXIT_CODES, Command, Commands, ExitCode
-from .fitting import Covariance, Kind, Neighbours, PriorKind, Settings, describe, fit_file
+from .fitting import Covariance, Kind, Neighbours, PriorKind, Settings, fit_file
+from .summary import describe
 from .using import open_model, sample_model, score_file
 
 __all__ = ["app", "main"]
@@ -23,7 +25,7 @@ app = typer.Typer(
     cls=Commands,
     name="privem",
     help="Expectation Maximization without giving away the people in the data.\n\n"
-    "Exact by default; differentially private with --epsilon.",
+    "Fits are differentially private, with epsilon 1 unless said otherwise.",
     epilog=EXIT_CODES,
     add_completion=False,
     no_args_is_help=True,
@@ -88,6 +90,15 @@ def fit(
             "--weight", metavar="COLUMN", help="A column that says how much a row counts."
         ),
     ] = None,
+    types: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--type",
+            metavar="COLUMN=TYPE",
+            help="Type of a column in synthetic records: int, bool, float, uint8, ... Needed for "
+            "CSV only, where every column is float otherwise.",
+        ),
+    ] = None,
     covariance: Annotated[
         Covariance | None,
         typer.Option("--covariance", help="Shape of a mixture's covariances. Default: full."),
@@ -101,16 +112,21 @@ def fit(
         typer.Option(
             "--max-iter",
             min=1,
-            help="At most so many iterations. Default: 100 (gmm), 300 (kmeans), 1000 (fa).",
+            help="At most so many iterations; gmm and kmeans: of an exact fit. Default: 100 (gmm), "
+            "300 (kmeans), 1000 (fa).",
         ),
     ] = None,
     tol: Annotated[
         float | None,
-        typer.Option("--tol", min=0.0, help="Stop when an iteration gains less than this."),
+        typer.Option(
+            "--tol",
+            min=0.0,
+            help="Stop when an iteration gains less; gmm and kmeans: in an exact fit.",
+        ),
     ] = None,
     n_init: Annotated[
         int | None,
-        typer.Option("--n-init", min=1, help="Number of starts, of which the best is kept."),
+        typer.Option("--n-init", min=1, help="Starts of an exact fit; the best is kept."),
     ] = None,
     seed: Annotated[
         int | None,
@@ -118,11 +134,12 @@ def fit(
     ] = None,
     epsilon: Annotated[
         float | None,
-        typer.Option("--epsilon", help="Fit privately, with this budget. Default: exact."),
+        typer.Option("--epsilon", help="Privacy budget of the whole fit. Default: 1."),
     ] = None,
     delta: Annotated[
-        float, typer.Option("--delta", help="Probability with which privacy may fail.")
-    ] = 1e-6,
+        float | None,
+        typer.Option("--delta", help="Probability with which privacy may fail. Default: 1e-6."),
+    ] = None,
     bound: Annotated[
         list[str] | None,
         typer.Option(
@@ -132,11 +149,18 @@ def fit(
         ),
     ] = None,
     neighbours: Annotated[
-        Neighbours, typer.Option("--neighbours", help="The change that privacy hides.")
-    ] = Neighbours.add_remove,
-    n_iter: Annotated[
-        int | None, typer.Option("--n-iter", min=1, help="Iterations of a private fit.")
+        Neighbours | None,
+        typer.Option("--neighbours", help="The change that privacy hides. Default: add-remove."),
     ] = None,
+    n_iter: Annotated[
+        int | None,
+        typer.Option(
+            "--n-iter", min=1, help="Iterations of a private fit. Default: as the noise allows."
+        ),
+    ] = None,
+    exact: Annotated[
+        bool, typer.Option("--exact", help="Exact EM, without noise: NOTHING about it is private.")
+    ] = False,
     n_jobs: Annotated[
         int | None, typer.Option("--n-jobs", help="Threads; -1 uses every core.")
     ] = None,
@@ -145,12 +169,13 @@ def fit(
         bool, typer.Option("--quiet", "-q", help="Print nothing but errors (and --json).")
     ] = False,
 ) -> None:
-    """Fit a model to DATA, without loading it whole, and save it.
+    """Fit a model to DATA privately, without loading it whole, and save it.
 
     DATA is a .csv, .parquet or .npy file, or a folder of .parquet or .csv files.
 
-    With --epsilon the whole fit is differentially private, and the model file holds the statement;
-    without, the fit is exact and the model is NOT private.
+    The whole fit is differentially private, with epsilon 1 and delta 1e-6 unless said otherwise;
+    the statement is printed and saved with the model. With --exact nothing is private: treat such a
+    model as you would treat the data.
     """
     settings = Settings(
         model,
@@ -162,6 +187,7 @@ def fit(
         n_init,
         seed,
         n_jobs,
+        exact,
         epsilon,
         delta,
         tuple(bound or ()),
@@ -169,13 +195,13 @@ def fit(
         n_iter,
     )
     settings.estimator()  # Complains about parameters before any file is touched.
-    chosen = _split(columns)
+    chosen, declared = _split(columns), _types(types)
     if chosen is not None and weight in chosen:
         raise click.UsageError(f"--weight {weight!r} is also one of --columns")
     if data.exists() and output.exists() and data.samefile(output):
         raise click.UsageError(f"--output {str(output)!r} would overwrite the data")
     destination = check_destination(output)
-    _, summary = fit_file(settings, data, chosen, weight, destination, quiet)
+    _, summary = fit_file(settings, data, chosen, weight, destination, quiet, declared)
     if as_json:
         emit_json(summary | {"output": str(output)})
     elif not quiet:
@@ -207,6 +233,9 @@ def sample(
     """Draw synthetic records from a model.
 
     MODEL is a file that privem fit wrote: a Gaussian mixture or a factor analysis.
+
+    Columns have the names and the declared types of the data fitted (--type of privem fit, for
+    CSV), and values lie within the bounds of a private fit.
     """
     if output is not None:
         if output.suffix not in RECORD_SUFFIXES:
@@ -227,7 +256,8 @@ def score(model: ModelFile, data: Data, as_json: Json = False) -> None:
     .parquet or .csv files.
 
     Mean log-density of a row (gmm, fa), or minus the inertia and the mean squared distance to the
-    nearest centre (kmeans). Higher scores are better.
+    nearest centre (kmeans). Higher scores are better. They are exact: publishing them is a release
+    about those rows that nobody has paid for.
     """
     summary = score_file(open_model(model), data)
     if as_json:
@@ -255,8 +285,8 @@ def audit(
 ) -> None:
     """Check a privacy statement, or audit privem itself.
 
-    MODEL is a file that privem fit --epsilon wrote: epsilon is computed anew from the recorded
-    releases, independently of the code that calibrated them. Without one, the releases of every
+    MODEL is a file that privem fit wrote: epsilon is computed anew from the recorded releases,
+    independently of the code that calibrated them. Without one, the releases of every
     estimator are attacked with neighbouring data sets (about a minute).
     """
     # Imported here: no other command needs the auditor.
@@ -285,11 +315,13 @@ def demo(
         int, typer.Option("--seed", min=0, max=2**32 - 2, help="The same number, the same people.")
     ] = 0,
 ) -> None:
-    """Make synthetic people, fit them, compare with scikit-learn, draw a picture.
+    """Make synthetic people, fit them privately, show what that costs.
 
-    Writes people.parquet, model.json, synthetic.parquet and demo.png.
+    Epsilon is 1. Exact EM and a private single Gaussian are fitted for comparison; that is for
+    show, and only because these people do not exist. Writes people.parquet, model.json,
+    synthetic.parquet and demo.png.
     """
-    # Imported here: the other commands need neither scikit-learn's mixture nor the picture.
+    # Imported here: the other commands need no picture.
     from ..demo import run_demo
     from .showing import describe_demo
 
@@ -307,6 +339,19 @@ def _split(columns: list[str] | None) -> list[str] | None:
         if not names or not all(names):
             raise click.UsageError(f"--columns {text!r} does not name columns: expected a,b,c")
         found += names
+    return found
+
+
+def _types(options: list[str] | None) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for text in options or ():
+        column, equals, kind = text.rpartition("=")
+        if not equals or column in found:
+            raise click.UsageError(f"--type {text!r} is not COLUMN=TYPE, once per column")
+        try:
+            found[column] = check_type(kind)
+        except ValueError as error:
+            raise click.UsageError(f"--type {text!r}: {error}") from error
     return found
 
 

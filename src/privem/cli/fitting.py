@@ -4,39 +4,30 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
 import click
-import numpy as np
-from rich.console import RenderableType
 from sklearn.exceptions import ConvergenceWarning
 
 from ..estimators import FactorAnalysis, GaussianMixture, KMeans
 from ..report import CannotWrite
 from ..sources import read_file
-from .console import numbers
 from .failures import reading_data
 from .progress import FitProgress, WatchedRows
+from .summary import NOT_PRIVATE, exact_results, public_results
 
 __all__ = [
-    "NOT_PRIVATE",
     "Covariance",
     "Kind",
     "Neighbours",
     "PriorKind",
     "Settings",
-    "describe",
     "fit_file",
 ]
-
-NOT_PRIVATE = (
-    "NOT PRIVATE: an exact fit, without differential privacy (see --epsilon).\n"
-    "Treat the model as you would treat the data."
-)
 
 
 class Kind(StrEnum):
@@ -82,25 +73,24 @@ class Settings:
     n_init: int | None = None
     seed: int | None = None
     n_jobs: int | None = None
+    exact: bool = False
     epsilon: float | None = None
-    delta: float = 1e-6
+    delta: float | None = None
     bounds: tuple[str, ...] = ()
-    neighbours: Neighbours = Neighbours.add_remove
+    neighbours: Neighbours | None = None
     n_iter: int | None = None
 
     def estimator(self) -> Any:
         """The estimator, its parameters checked."""
         count = "n_clusters" if self.kind is Kind.kmeans else "n_components"
-        given: dict[str, Any] = {
-            count: self.components,
-            "n_jobs": self.n_jobs,
-            "epsilon": self.epsilon,
-            "delta": self.delta,
-            "neighbours": str(self.neighbours),
-        }
-        if self.epsilon is None and (self.bounds or self.n_iter):
-            raise click.UsageError("--bound and --n-iter are for private fits: give --epsilon")
+        given: dict[str, Any] = {count: self.components, "n_jobs": self.n_jobs}
+        if self.exact:
+            given["epsilon"] = None
+        self._refuse_the_other_kind()
         options = {
+            "epsilon": (self.epsilon, "--epsilon", tuple(Kind)),
+            "delta": (self.delta, "--delta", tuple(Kind)),
+            "neighbours": (self.neighbours, "--neighbours", tuple(Kind)),
             "n_iter": (self.n_iter, "--n-iter", (Kind.gmm, Kind.kmeans)),
             "covariance_type": (self.covariance, "--covariance", (Kind.gmm,)),
             "prior": (self.prior, "--prior", (Kind.gmm,)),
@@ -126,6 +116,29 @@ class Settings:
         except (TypeError, ValueError) as error:
             raise click.UsageError(str(error)) from error
         return estimator
+
+    def _refuse_the_other_kind(self) -> None:
+        """An option that the fit would not heed is an error: somebody believes in it."""
+        private = {
+            "--epsilon": self.epsilon,
+            "--delta": self.delta,
+            "--bound": self.bounds or None,
+            "--neighbours": self.neighbours,
+            "--n-iter": self.n_iter,
+        }
+        # Factor analysis iterates on what was released: these two count there, private or not.
+        exact = {"--max-iter": self.max_iter, "--tol": self.tol} if self.kind != Kind.fa else {}
+        odd = [
+            name for name, value in (private if self.exact else exact).items() if value is not None
+        ]
+        if odd and self.exact:
+            raise click.UsageError(
+                f"--exact fits without privacy, {odd[0]} is for private fits: leave one of them out"
+            )
+        if odd:
+            raise click.UsageError(
+                f"{odd[0]} is for exact fits: a private one takes --n-iter; or give --exact"
+            )
 
     def limits(self, columns: Sequence[str]) -> Any:
         """``bounds=`` for these columns, or for none of them a check of the options' form."""
@@ -158,6 +171,7 @@ def fit_file(
     weight: str | None,
     destination: Path,
     quiet: bool,
+    types: Mapping[str, str] | None = None,
 ) -> tuple[Any, dict[str, Any]]:
     """Fit a file and save the model; the estimator and a summary fit for JSON."""
     estimator = settings.estimator()
@@ -168,14 +182,16 @@ def fit_file(
         FitProgress(estimator.max_iter, quiet) as progress,
     ):
         warnings.simplefilter("always")
-        opened: Any = read_file(data, columns=columns, weight=weight)
-        if settings.epsilon is not None:
+        opened: Any = read_file(data, columns=columns, weight=weight, types=types)
+        if not settings.exact:
             # A private fit maps bad values by a fixed rule: an error would be a release.
             opened = replace(opened, check=False)
         # Only an exact fit counts its rows, on the screen or in the summary, or minds having none.
-        rows: Any = opened if settings.epsilon is not None else WatchedRows(opened, progress.seen)
+        rows: Any = WatchedRows(opened, progress.seen) if settings.exact else opened
         if settings.bounds:
-            estimator.bounds = settings.limits(rows.names or [])
+            # A .npy file has no names: the ones that privem sample gives its columns.
+            made_up = [f"x{j}" for j in range(rows.n_features)]
+            estimator.bounds = settings.limits(rows.names or made_up)
         estimator._watch = progress.watch
         estimator.fit(rows)
         del estimator._watch
@@ -191,125 +207,23 @@ def fit_file(
         "output": str(destination),
         "columns": estimator._names(),
         "components": settings.components,
-        "private": settings.epsilon is not None,
-        "epsilon": settings.epsilon,
+        "private": not settings.exact,
+        "epsilon": estimator.epsilon,
+        "delta": None if settings.exact else estimator.delta,
+        "statement": NOT_PRIVATE if settings.exact else str(estimator.privacy_),
         "iterations": int(estimator.n_iter_),
         "warnings": list(dict.fromkeys(str(warning.message) for warning in caught)),
     }
-    if settings.epsilon is not None:
+    if not settings.exact:
         # How many rows there are, how long it took, what else was seen: nobody paid for it.
         return estimator, summary | {
             "privacy": estimator.privacy_.to_dict(),
-            "statement": str(estimator.privacy_),
-            **_public_results(estimator),
+            **public_results(estimator),
         }
     return estimator, summary | {
         "rows": rows.count,
         "total_weight": rows.total_weight,
         "converged": not stopped,
         "seconds": round(seconds, 6),
-        **_results(estimator, rows.total_weight),
+        **exact_results(estimator, rows.total_weight),
     }
-
-
-def _results(estimator: Any, weight: float) -> dict[str, Any]:
-    match estimator:
-        case GaussianMixture():
-            bound = "log_likelihood" if estimator.prior is None else "log_posterior"
-            return {
-                "covariance": estimator.covariance_type,
-                "prior": estimator.prior,
-                f"mean_{bound}": float(estimator.lower_bound_),
-                "parameters": _lists(estimator, "weights_", "means_", "covariances_"),
-            }
-        case KMeans():
-            return {
-                "inertia": estimator.inertia_,
-                "mean_squared_distance": estimator.inertia_ / weight,
-                "shares": (
-                    np.bincount(estimator.labels_, minlength=estimator.n_clusters)
-                    / len(estimator.labels_)
-                ).tolist(),
-                "parameters": _lists(estimator, "cluster_centers_"),
-            }
-    return {
-        "mean_log_likelihood": estimator.loglike_[-1] / weight,
-        "parameters": _lists(estimator, "mean_", "components_", "noise_variance_"),
-    }
-
-
-def _public_results(estimator: Any) -> dict[str, Any]:
-    match estimator:
-        case GaussianMixture():
-            return {
-                "covariance": estimator.covariance_type,
-                "prior": estimator.prior,
-                "structure": estimator.structure_,
-                "parameters": _lists(estimator, "weights_", "means_", "covariances_"),
-            }
-        case KMeans():
-            return {"parameters": _lists(estimator, "cluster_centers_")}
-    return {"parameters": _lists(estimator, "mean_", "components_", "noise_variance_")}
-
-
-def _lists(estimator: Any, *names: str) -> dict[str, Any]:
-    return {name.rstrip("_"): getattr(estimator, name).tolist() for name in names}
-
-
-def describe(summary: dict[str, Any], output: Path) -> list[RenderableType]:
-    """A summary for people."""
-    columns, parameters = summary["columns"], summary["parameters"]
-    count = summary["components"]
-    match summary["model"]:
-        case "gmm":
-            what = f"Gaussian mixture, {count} component(s), {summary['covariance']} covariance"
-            labels = [str(k) for k in range(count)]
-            values = np.column_stack([parameters["weights"], parameters["means"]])
-            table = numbers("k", labels, ["weight", *columns], values.tolist())
-            caption = "Weight and mean of each component:"
-        case "kmeans":
-            what = f"k-means, {count} cluster(s)"
-            labels = [str(k) for k in range(count)]
-            centres = parameters["cluster_centers"]
-            caption = "Centre of each cluster:"
-            table = numbers("k", labels, columns, centres)
-            if "shares" in summary:
-                values = np.column_stack([summary["shares"], centres])
-                table = numbers("k", labels, ["share", *columns], values.tolist())
-                caption = "Share of the rows and centre of each cluster:"
-        case _:
-            factors = len(parameters["components"])
-            what = f"Factor analysis, {factors} factor(s)"
-            labels = ["mean", *(f"factor {k}" for k in range(factors)), "noise sd"]
-            noise = np.sqrt(parameters["noise_variance"])
-            values = np.vstack([parameters["mean"], *parameters["components"], noise])
-            table = numbers("", labels, columns, values.tolist())
-            caption = "Means, loadings and noise of each column:"
-    word = ""
-    if "converged" in summary:
-        word = " (converged)" if summary["converged"] else " (NOT converged)"
-    lines = [
-        f"{what}, of {summary['data']}",
-        *([f"  rows                   {summary['rows']:,}"] if "rows" in summary else []),
-        f"  columns                {len(columns)}",
-        *(
-            f"  {key.replace('_', ' '):<22} {summary[key]:.6g}"
-            for key in _FIGURES
-            if key in summary
-        ),
-        f"  iterations             {summary['iterations']}{word}",
-        *([f"  time                   {summary['seconds']:.2f} s"] if "seconds" in summary else []),
-        "",
-        caption,
-        "",
-    ]
-    promise = summary.get("statement", NOT_PRIVATE)
-    return ["\n".join(lines), *table, "", f"{promise}\nSaved to {output}"]
-
-
-_FIGURES = (
-    "mean_log_likelihood",
-    "mean_log_posterior",
-    "inertia",
-    "mean_squared_distance",
-)

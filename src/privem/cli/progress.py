@@ -41,6 +41,11 @@ class WatchedRows:
         """Column names, if they have any."""
         return self.rows.names
 
+    @property
+    def types(self) -> Sequence[str] | None:
+        """Column types, if they are declared."""
+        return getattr(self.rows, "types", None)
+
     def blocks(self, rows: int) -> Iterator[Block]:
         """All rows in order, at most ``rows`` at a time."""
         count, weight = 0, 0.0

@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 import numpy as np
-from numpy.typing import NDArray
+import polars as pl
 
 from ..estimators import FactorAnalysis, GaussianMixture, KMeans, ModelFileError, load
 from ..report import print_csv, write_records
@@ -35,7 +35,7 @@ def open_model(path: Path) -> Any:
 
 
 def sample_model(model: Any, rows: int, output: Path | None, seed: int | None) -> list[str]:
-    """Write records drawn from a model; the names of their columns."""
+    """Write records drawn from a model, typed and bounded as the data; the columns' names."""
     if isinstance(model, KMeans):
         raise click.UsageError(
             "a k-means model has centres but no distribution to draw from; fit --model gmm instead"
@@ -57,14 +57,10 @@ def _names(model: Any) -> list[str]:
     return [f"x{j}" for j in range(model.n_features_in_)]
 
 
-def _draws(model: Any, rows: int, rng: np.random.RandomState) -> Iterator[NDArray[np.float64]]:
+def _draws(model: Any, rows: int, rng: np.random.RandomState) -> Iterator[pl.DataFrame]:
     model.random_state = rng
     for start in range(0, rows, _BATCH):
-        drawn = model.sample(min(_BATCH, rows - start))
-        if isinstance(drawn, tuple):
-            # A mixture draws component by component; the first rows should look like the rest.
-            drawn = rng.permutation(drawn[0])
-        yield drawn
+        yield model.sample_frame(min(_BATCH, rows - start))
 
 
 def score_file(model: Any, data: Path) -> dict[str, Any]:

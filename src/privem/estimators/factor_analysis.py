@@ -21,16 +21,21 @@ from ..plans.private.factors import FACTOR_RECIPES, PrivateCovariancePlan
 from ..run import run
 from ..tree import Array
 from .base import Estimator
+from .columns import Synthetic
 from .parameters import check_array_shape, check_float, check_int, check_option
+from .private import forget_private
 
 __all__ = ["FactorAnalysis"]
 
+_MOST_FRAMED = 1024  # features
 
-class FactorAnalysis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator):  # type: ignore[misc]
+
+class FactorAnalysis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Synthetic, Estimator):  # type: ignore[misc]
     """Factor analysis: a few hidden factors plus independent noise in each feature.
 
-    A drop-in for :class:`sklearn.decomposition.FactorAnalysis`. It reads the data twice (mean, then
-    second moment); every iteration after that works on the d x d second moment alone.
+    The fit is differentially private unless ``epsilon=None``. Then it is exact, and a drop-in for
+    :class:`sklearn.decomposition.FactorAnalysis`, which reads the data twice (mean, then second
+    moment). Either way every iteration works on a d x d second moment alone.
 
     Parameters
     ----------
@@ -53,12 +58,12 @@ class FactorAnalysis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimato
     update : {"eigen", "em"}, default="eigen"
         ``"eigen"`` solves for the loadings in one step; ``"em"`` is the slower EM update of paper
         004. Both climb to the same maximum.
-    epsilon : float or None, default=None
+    epsilon : float or None, default=1.0
         The privacy budget of the whole fit; ``None`` fits exactly, without any privacy.
     delta, bounds, accountant, neighbours, max_weight : see :class:`privem.GaussianMixture`
     mechanism : {"auto", "whitened", "joint"}, default="auto"
-        ``"joint"`` releases the second moment once, as paper 004; ``"auto"`` is ``"whitened"`` up
-        to 64 features (a second release in the frame of the first) and ``"joint"`` above.
+        ``"joint"`` releases the second moment once, as paper 004; ``"whitened"`` a second time in
+        the frame of the first. ``"auto"`` does so where the noise is small, up to 1024 features.
     n_jobs : int, optional
         Threads over blocks of rows; ``None`` uses as many as BLAS may.
 
@@ -68,9 +73,12 @@ class FactorAnalysis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimato
     noise_variance_ : ndarray of shape (n_features,)
     mean_ : ndarray of shape (n_features,)
     loglike_ : list of float
-        Log-likelihood of all records at each iteration.
+        Log-likelihood at each iteration: of all records; in a private fit, of the noisy moments.
     n_iter_ : int
+    privacy_, bounds_ : private fits only
+        The statement, and the bounds used.
     n_features_in_, feature_names_in_ : as in scikit-learn
+    feature_types_in_ : list of str, the declared type of each column
 
     Examples
     --------
@@ -78,10 +86,11 @@ class FactorAnalysis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimato
     >>> from privem import FactorAnalysis
     >>> rng = np.random.default_rng(0)
     >>> X = rng.normal(size=(500, 1)) @ [[1.0, 2.0, -1.0]] + 0.1 * rng.normal(size=(500, 3))
-    >>> model = FactorAnalysis(n_components=1, epsilon=None).fit(X)
-    >>> model.transform(X).shape
+    >>> private = FactorAnalysis(n_components=1, bounds=(-8, 8)).fit(X)
+    >>> private.transform(X).shape
     (500, 1)
-    >>> bool(np.all(model.noise_variance_ < 0.05))
+    >>> exact = FactorAnalysis(n_components=1, epsilon=None).fit(X)
+    >>> bool(np.all(exact.noise_variance_ < 0.05))
     True
     """
 
@@ -111,7 +120,7 @@ class FactorAnalysis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimato
         rotation: str | None = None,
         random_state: Any = 0,
         update: str = "eigen",
-        epsilon: float | None = None,
+        epsilon: float | None = 1.0,
         delta: float = 1e-6,
         bounds: Any = None,
         mechanism: str = "auto",
@@ -147,6 +156,7 @@ class FactorAnalysis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimato
         rows = self._open(X, y, sample_weight, groups)
         q, noise = self._shape(rows.n_features)
         frame = self._run(FramePlan(self._names()), rows)
+        forget_private(self)
         return self._from_covariance(frame.mean, frame.covariance, frame.count, q, noise)
 
     def _fit_privately(self, X: Any, y: Any, sample_weight: Any, groups: Any) -> Self:
@@ -154,7 +164,8 @@ class FactorAnalysis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimato
         d = self.n_features_in_
         q, noise = self._shape(d)
         terms = self._terms(d)
-        recipe = terms.recipe if self.mechanism != "auto" or d <= 64 else "joint"
+        # With very many features a second look would need a d x d frame, and seldom be sharp.
+        recipe = "joint" if self.mechanism == "auto" and d > _MOST_FRAMED else self.mechanism
         preamble = terms.preamble(people, d)
         counted = preamble.count is None
         parts = PrivateCovariancePlan.parts(preamble, recipe)
@@ -245,7 +256,7 @@ class FactorAnalysis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimato
         return float(np.mean(self.score_samples(X)))
 
     def sample(self, n_samples: int = 1) -> Array:
-        """Draw records from the fitted model, ``(n_samples, n_features)``."""
+        """Draw records, ``(n_samples, n_features)``; as a table: :meth:`sample_frame`."""
         check_is_fitted(self)
         check_int("n_samples", n_samples, 1)
         rng = check_random_state(self.random_state)
@@ -254,6 +265,9 @@ class FactorAnalysis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimato
         return np.asarray(
             self.mean_ + factors @ self.components_ + noise * np.sqrt(self.noise_variance_)
         )
+
+    def _marginals(self) -> tuple[Array, Array]:
+        return self.mean_[None], np.sqrt(np.diag(self.get_covariance()))[None]
 
     @property
     def _n_features_out(self) -> int:

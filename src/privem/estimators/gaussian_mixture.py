@@ -20,12 +20,14 @@ from ..models.private_mixture import RECIPES
 from ..plans.mixture import MixturePlan
 from ..tree import Array
 from .base import Estimator
+from .columns import Synthetic
 from .mixture_start import given_prior, starts
 from .parameters import (
     check_float,
     check_int,
     check_option,
 )
+from .private import forget_private
 from .private_mixture import fit_privately, refuse_exact_only
 from .verbose import Verbose
 
@@ -34,13 +36,13 @@ __all__ = ["GaussianMixture"]
 _INITS = ("kmeans", "k-means++", "random", "random_from_data")
 
 
-class GaussianMixture(DensityMixin, Estimator):  # type: ignore[misc]
-    """Gaussian mixture model, fitted by Expectation Maximization.
+class GaussianMixture(DensityMixin, Synthetic, Estimator):  # type: ignore[misc]
+    """Gaussian mixture model, fitted privately by Expectation Maximization.
 
-    A drop-in for :class:`sklearn.mixture.GaussianMixture`: the same parameters, attributes and
-    methods, many times faster, in memory that does not grow with the data. Also fits files
-    (``.npy``, ``.csv``, ``.parquet``) without loading them, takes sample weights, and offers
-    maximum a posteriori estimates.
+    The fit is differentially private unless ``epsilon=None``. Then it is exact, and a drop-in for
+    :class:`sklearn.mixture.GaussianMixture`: the same parameters, attributes and methods, many
+    times faster, in memory that does not grow with the data. Either fits files (``.npy``, ``.csv``,
+    ``.parquet``) without loading them, takes sample weights, and offers posterior modes.
 
     Parameters
     ----------
@@ -49,13 +51,13 @@ class GaussianMixture(DensityMixin, Estimator):  # type: ignore[misc]
     covariance_type : {"full", "tied", "diag", "spherical"}, default="full"
         Shape of the covariances, as in scikit-learn.
     tol : float, default=1e-3
-        Stop when the mean log-likelihood gains less than this in one iteration.
+        Exact fits stop when the mean log-likelihood gains less than this in one iteration.
     reg_covar : float, default=1e-6
         Added to every variance.
     max_iter : int, default=100
-        At most so many iterations.
+        At most so many iterations of an exact fit; a private one has ``n_iter``.
     n_init : int, default=1
-        Number of starts; the best result is kept. The first is deterministic.
+        Number of starts; the best result is kept. The first is deterministic. Exact fits only.
     init_params : {"kmeans", "k-means++", "random", "random_from_data"}, default="kmeans"
         How to start. ``"kmeans"`` splits the data by sums alone, so that weighting a record by two
         and repeating it mean the same; the others look at single rows, as scikit-learn's do.
@@ -80,7 +82,7 @@ class GaussianMixture(DensityMixin, Estimator):  # type: ignore[misc]
         nu_0; ``n_features + 2`` by default.
     covariance_prior : float or array-like of shape (n_features, n_features), default=0.1
         S_0; a number means that times the identity.
-    epsilon : float or None, default=None
+    epsilon : float or None, default=1.0
         The privacy budget of the whole fit; ``None`` fits exactly, without any privacy.
     delta : float, default=1e-6
         The probability with which the promise may fail; keep it well below one over the records.
@@ -104,13 +106,16 @@ class GaussianMixture(DensityMixin, Estimator):  # type: ignore[misc]
     ----------
     weights_, means_, covariances_, precisions_, precisions_cholesky_ : ndarray
         The fitted parameters, shaped as scikit-learn's.
-    converged_ : bool
     n_iter_ : int
-    lower_bound_ : float
+    privacy_, bounds_, structure_ : private fits only
+        The statement; the bounds used; ``"single"``, ``"tied"`` or ``covariance_type``.
+    converged_ : bool, exact fits only
+    lower_bound_ : float, exact fits only
         Mean log-likelihood (with a prior: plus the mean log prior density) at the last E-step.
-    lower_bounds_ : list of float
+    lower_bounds_ : list of float, exact fits only
         The same for every iteration.
     n_features_in_, feature_names_in_ : as in scikit-learn
+    feature_types_in_ : list of str, the declared type of each column
 
     Notes
     -----
@@ -124,11 +129,12 @@ class GaussianMixture(DensityMixin, Estimator):  # type: ignore[misc]
     >>> from privem import GaussianMixture
     >>> rng = np.random.default_rng(0)
     >>> X = np.concatenate([rng.normal(0, 1, (500, 2)), rng.normal(6, 1, (300, 2))])
-    >>> model = GaussianMixture(n_components=2, epsilon=None, random_state=0).fit(X)
-    >>> np.round(np.sort(model.weights_), 3).tolist()
+    >>> private = GaussianMixture(n_components=2, bounds=(-5, 12)).fit(X)
+    >>> private.privacy_.epsilon
+    1.0
+    >>> exact = GaussianMixture(n_components=2, epsilon=None).fit(X)
+    >>> np.round(np.sort(exact.weights_), 3).tolist()
     [0.375, 0.625]
-    >>> model.predict([[0, 0], [6, 6]]).shape
-    (2,)
     """
 
     _saved: ClassVar[tuple[str, ...]] = (
@@ -172,7 +178,7 @@ class GaussianMixture(DensityMixin, Estimator):  # type: ignore[misc]
         mean_precision_prior: float = 1.0,
         degrees_of_freedom_prior: float | None = None,
         covariance_prior: Any = 0.1,
-        epsilon: float | None = None,
+        epsilon: float | None = 1.0,
         delta: float = 1e-6,
         bounds: Any = None,
         mechanism: str = "auto",
@@ -251,6 +257,7 @@ class GaussianMixture(DensityMixin, Estimator):  # type: ignore[misc]
         )
         with Verbose(self, self.verbose, self.verbose_interval):
             _, fit = self._run(plan, rows)
+        forget_private(self)
         self._set_mixture(fit.state)
         self.converged_, self.n_iter_ = fit.converged, fit.n_iter
         self.lower_bound_, self.lower_bounds_ = fit.objective, fit.history
@@ -265,7 +272,7 @@ class GaussianMixture(DensityMixin, Estimator):  # type: ignore[misc]
     def fit_predict(
         self, X: Any, y: Any = None, *, sample_weight: Any = None, groups: Any = None
     ) -> NDArray[np.int64]:
-        """Fit, then :meth:`predict` the same rows."""
+        """Fit, then :meth:`predict` the same rows; the labels are not private."""
         return self.fit(X, y, sample_weight=sample_weight, groups=groups).predict(X)
 
     def predict(self, X: Any) -> NDArray[np.int64]:
@@ -311,7 +318,7 @@ class GaussianMixture(DensityMixin, Estimator):  # type: ignore[misc]
         return float(-2 * densities.sum() + self._n_parameters() * np.log(len(densities)))
 
     def sample(self, n_samples: int = 1) -> tuple[Array, NDArray[np.int64]]:
-        """Draw records from the fitted mixture.
+        """Draw records from the fitted mixture; as a table: :meth:`sample_frame`.
 
         Returns
         -------
@@ -332,6 +339,9 @@ class GaussianMixture(DensityMixin, Estimator):  # type: ignore[misc]
             w = mixture.whiteners[k]
             parts.append(mixture.means[k] + (np.linalg.solve(w, z.T).T if w.ndim == 2 else z / w))
         return np.vstack(parts), np.repeat(np.arange(len(counts)), counts)
+
+    def _marginals(self) -> tuple[Array, Array]:
+        return self.means_, self._mixture().deviations
 
     def _check_parameters(self) -> None:
         check_int("n_components", self.n_components, 1)

@@ -23,16 +23,18 @@ from ..tree import Array
 from .base import Estimator
 from .inits import row_centres
 from .parameters import check_array_shape, check_float, check_int, check_option
+from .private import forget_private
 from .verbose import Verbose
 
 __all__ = ["KMeans"]
 
 
 class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Estimator):  # type: ignore[misc]
-    """k-means clustering by Lloyd's algorithm.
+    """k-means clustering, fitted privately by Lloyd's algorithm.
 
-    A drop-in for :class:`sklearn.cluster.KMeans` that also fits files without loading them, in
-    memory that does not grow with the data.
+    The fit is differentially private unless ``epsilon=None``. Then it is exact, and a drop-in for
+    :class:`sklearn.cluster.KMeans`. Either fits files without loading them, in memory that does not
+    grow with the data.
 
     Parameters
     ----------
@@ -45,17 +47,18 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Es
         with ``(X, n_clusters, random_state)``.
     n_init : int or "auto", default="auto"
         Number of starts; the smallest inertia is kept. ``"auto"`` is 10 for ``"random"``, else 1.
+        Exact fits only.
     max_iter : int, default=300
-        At most so many iterations.
+        At most so many iterations of an exact fit; a private one has ``n_iter``.
     tol : float, default=1e-4
-        Stop when the centres move less than this times the mean variance.
+        Exact fits stop when the centres move less than this times the mean variance.
     verbose : int, default=0
         Print progress.
     random_state : int, RandomState or None
         For starts other than the first split.
     copy_x, algorithm : accepted for compatibility
         Data are never changed; ``"lloyd"`` and ``"elkan"`` give the same answer.
-    epsilon : float or None, default=None
+    epsilon : float or None, default=1.0
         The privacy budget of the whole fit; ``None`` fits exactly, without any privacy.
     delta, bounds, accountant, neighbours, max_weight : see :class:`privem.GaussianMixture`
     mechanism : {"auto", "whitened", "joint", "gg", "ll", "dplloyd"}, default="auto"
@@ -69,12 +72,15 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Es
     Attributes
     ----------
     cluster_centers_ : ndarray of shape (n_clusters, n_features)
-    labels_ : ndarray of shape (n_samples,)
-        Cluster of each training record.
-    inertia_ : float
-        Weighted sum of squared distances to the nearest centre.
     n_iter_ : int
+    privacy_, bounds_ : private fits only
+        The statement, and the bounds used.
+    labels_ : ndarray of shape (n_samples,), exact fits only
+        Cluster of each training record.
+    inertia_ : float, exact fits only
+        Weighted sum of squared distances to the nearest centre.
     n_features_in_, feature_names_in_ : as in scikit-learn
+    feature_types_in_ : list of str, the declared type of each column
 
     Notes
     -----
@@ -86,10 +92,12 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Es
     >>> import numpy as np
     >>> from privem import KMeans
     >>> X = np.array([[1.0, 2], [1, 4], [1, 0], [10, 2], [10, 4], [10, 0]])
-    >>> model = KMeans(n_clusters=2, epsilon=None).fit(X)
-    >>> model.cluster_centers_[:, 1].tolist()
+    >>> KMeans(n_clusters=2, bounds=(0, 12)).fit(X).privacy_.epsilon
+    1.0
+    >>> exact = KMeans(n_clusters=2, epsilon=None).fit(X)
+    >>> exact.cluster_centers_[:, 1].tolist()
     [2.0, 2.0]
-    >>> len(set(model.predict([[0, 0], [12, 3]])))
+    >>> len(set(exact.predict([[0, 0], [12, 3]])))
     2
     """
 
@@ -115,7 +123,7 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Es
         random_state: Any = None,
         copy_x: bool = True,
         algorithm: str = "lloyd",
-        epsilon: float | None = None,
+        epsilon: float | None = 1.0,
         delta: float = 1e-6,
         bounds: Any = None,
         mechanism: str = "auto",
@@ -154,6 +162,7 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Es
         plan = KMeansPlan(self._names(), self.n_clusters, self.max_iter, self.tol, starts)
         with Verbose(self, self.verbose, 1, "k-means"):
             frame, fit = self._run(plan, rows)
+        forget_private(self)
         self.cluster_centers_ = fit.state.centres
         self.n_iter_ = fit.n_iter
         source = LocalSource(rows, self.n_jobs)
@@ -197,7 +206,8 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Es
         with Verbose(self, self.verbose, 1):
             fit = run(plan, source, self._watch, meter)
         self._forget_exact()
-        self.cluster_centers_, self.n_iter_ = fit.centres, fit.iterations
+        # A private start moves centres to where records are, so it counts where nothing follows it.
+        self.cluster_centers_, self.n_iter_ = fit.centres, max(fit.iterations, 1)
         self._set_ground(fit.ground, terms, meter, people)
         return self
 

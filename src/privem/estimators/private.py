@@ -17,7 +17,7 @@ from ..statement import Statement
 from .parameters import check_float, check_option
 from .people import People
 
-__all__ = ["Terms"]
+__all__ = ["Terms", "forget_private"]
 
 # Accountants under which only the sum of 1/multiplier^2 matters, so that a plan may choose its
 # number of iterations after the first release (docs/proofs/release.md, section 9): with Gaussian
@@ -124,6 +124,13 @@ class Terms:
         """The statement of an ended fit."""
         given = {"bounds": _say(self.region)} if self.region is not None else {}
         return Statement.of(meter, unit, self.neighbours, {**given, **public})
+
+
+def forget_private(model: Any) -> None:
+    """A private fit's statement must not outlive it: an exact fit promises nothing."""
+    for name in ("privacy_", "bounds_", "structure_"):
+        if hasattr(model, name):
+            delattr(model, name)
 
 
 def _say(region: Region) -> str:

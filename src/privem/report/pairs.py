@@ -81,11 +81,12 @@ def draw_pairs(
         bottom.set_xlabel(names.get(x, x), color=_INK, fontsize=11)
     rows = len(next(iter(real.values())))
     drawn = len(next(iter(synthetic.values())))
-    grid[0, 0].set_title(
-        f"{rows:,} records, and the {len(model.weights_)} components fitted to them",
-        **_heading(),
-    )
-    grid[1, 0].set_title(f"{drawn:,} records drawn from the fitted model", **_heading())
+    promise = getattr(model, "privacy_", None)
+    budget = "exactly" if promise is None else f"with epsilon {promise.epsilon:g}"
+    fitted = f"the {len(model.weights_)} components fitted to them {budget}"
+    grid[0, 0].set_title(f"{rows:,} records, and {fitted}", **_heading())
+    kind = "exact" if promise is None else "private"
+    grid[1, 0].set_title(f"{drawn:,} records drawn from the {kind} model", **_heading())
     _key(figure, model)
     if title:
         figure.suptitle(title, fontsize=16, fontweight="bold", color=_INK, x=0.01, ha="left")
