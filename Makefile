@@ -15,7 +15,7 @@ test: .venv/.installed-dev
 	$(BIN)/python -m pytest -q -n 2
 
 test-slow: .venv/.installed-dev
-	$(BIN)/python -m pytest -q -m slow
+	$(BIN)/python -m pytest -q -m slow -n 2 --dist worksteal
 
 check: .venv/.installed-dev
 	$(BIN)/ruff format --check .

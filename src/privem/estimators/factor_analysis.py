@@ -275,7 +275,7 @@ class FactorAnalysis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Syntheti
 
     def _check_parameters(self) -> None:
         if self.n_components is not None:
-            check_int("n_components", self.n_components, 0)
+            check_int("n_components", self.n_components, 1)
         check_float("tol", self.tol, 0.0)
         check_int("max_iter", self.max_iter, 1)
         check_option("svd_method", self.svd_method, ("lapack", "randomized"))

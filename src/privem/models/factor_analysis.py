@@ -37,6 +37,12 @@ def valid_covariance(covariance: Array) -> Array:
     covariance = (covariance + covariance.T) / 2
     # The scale keeps eigh away from overflow for huge finite input.
     scale = max(float(np.max(np.abs(covariance), initial=0.0)), np.finfo(float).tiny)
+    try:  # A tenth of the time of eigenvalues, and most often enough.
+        np.linalg.cholesky(covariance / scale)
+    except np.linalg.LinAlgError:
+        pass
+    else:
+        return np.asarray(covariance)
     values, vectors = np.linalg.eigh(covariance / scale)
     if values[0] >= 0:
         return np.asarray(covariance)

@@ -8,17 +8,20 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-from ..core import Block, Group, Scratch
-from ..linalg import svec
+from ..core import Block, Group, Release, Scratch
+from ..linalg import smat, svec
 from ..tree import Array
 from .region import Region
 from .rounding import gamma
 from .sensitivity import MomentWeights, capped
+from .shrink import james_stein
+from .spectrum import clean
 
-__all__ = ["BoundedMoments", "BoundedMomentsQuery"]
+__all__ = ["BoundedMoments", "BoundedMomentsQuery", "NoisyMoments"]
 
 
 @dataclass(frozen=True)
@@ -62,3 +65,60 @@ class BoundedMomentsQuery:
     def rounding(self, rows: float) -> float:
         """Unit coordinates are what they are; sums err by a rounding per row of a block."""
         return rows * gamma(self.block_rows + 32) * math.sqrt(self.weights.bound)
+
+
+@dataclass(frozen=True)
+class NoisyMoments:
+    """Mean and second moment after a release, and the deviations of their noise. Public.
+
+    Parameters
+    ----------
+    mean : array of shape (d,)
+    second : array of shape (d, d)
+    mean_noise : float
+        Of each number of the mean.
+    noise : float
+        Of each :func:`privem.linalg.svec` entry of the second moment.
+    """
+
+    mean: Array
+    second: Array
+    mean_noise: float
+    noise: float
+
+    @classmethod
+    def of(cls, release: Release[Any], weights: MomentWeights, count: float) -> NoisyMoments:
+        """From a release of sums with these weights; those of a mixture have one component."""
+        total, second = (
+            np.reshape(sums, -1) for sums in (release.statistics.total, release.statistics.second)
+        )
+        first, square = weights.w1 * count, weights.w2 * count
+        deviation = release.spent[0].deviation
+        return cls(
+            total / first, smat(second / square, len(total)), deviation / first, deviation / square
+        )
+
+    def averaged(self, other: NoisyMoments) -> NoisyMoments:
+        """Two releases of the same moments: together as good as one with the noise of both."""
+        mine = other.noise**2 / (self.noise**2 + other.noise**2)
+        return NoisyMoments(
+            mine * self.mean + (1 - mine) * other.mean,
+            mine * self.second + (1 - mine) * other.second,
+            math.hypot(mine * self.mean_noise, (1 - mine) * other.mean_noise),
+            math.hypot(mine * self.noise, (1 - mine) * other.noise),
+        )
+
+    def gaussian(
+        self, typical: float, low: float, high: float, stretch: float = 1.0
+    ) -> tuple[Array, Array]:
+        """Mean and covariance with the noise taken out as far as its known size allows.
+
+        ``typical, low, high`` are variances, see :func:`privem.models.spectrum.clean`; ``stretch``
+        divides the second moment: what clipping left of it.
+        """
+        # The square of a noisy mean has a bias as large as its noise, d deviations squared. What
+        # noise leaves of it by chance is drawn to the origin, which it is not typically far from.
+        mean = james_stein(self.mean[None], np.full(1, self.mean_noise**2))[0]
+        mean = mean * (typical / (typical + self.mean_noise**2))
+        covariance = self.second / stretch - np.outer(mean, mean)
+        return mean, clean(covariance, self.noise / stretch, typical, low, high)

@@ -1,4 +1,4 @@
-"""Private factor analysis: one release of the second moment; every iteration after it is free."""
+"""Private factor analysis: the second moment is released; every iteration after it is free."""
 
 from __future__ import annotations
 
@@ -9,19 +9,22 @@ from typing import Any
 import numpy as np
 
 from ...core import Release, Stage
-from ...linalg import smat
-from ...models.private_moments import BoundedMoments, BoundedMomentsQuery
+from ...models.gaussian_mixture import Mixture
+from ...models.private_mixture import BoundedQuery
+from ...models.private_moments import BoundedMomentsQuery, NoisyMoments
 from ...models.sensitivity import MomentWeights
-from ...models.shrink import operator_noise, soften
+from ...models.shrink import clip_radius, consistency
 from ...tree import Array
 from .allowance import Allowance, Part
-from .gaussian import PrivateGaussian
 from .preamble import Ground, Preamble
 
 __all__ = ["FACTOR_RECIPES", "PrivateCovarianceFit", "PrivateCovariancePlan"]
 
 FACTOR_RECIPES = ("whitened", "joint")
 _FRAME_SHARES = (0.3, 0.7)
+# A second look, in the frame of the first, is worth its budget where the noise of each of its
+# numbers is below this, against variances of about one (measured in experiments/factors).
+_SHARP = 0.7
 
 
 @dataclass(frozen=True)
@@ -38,7 +41,9 @@ class PrivateCovariancePlan:
     """Count, bounds, and mean and covariance.
 
     ``"joint"`` is one release about the region's centre, as in 004; ``"whitened"`` is two, the
-    second in the frame of the first: more accurate where the region is much wider than the data.
+    second in the frame of the first: more accurate where the region is much wider than the data and
+    the noise is small. ``"auto"`` looks once, and then decides from the noise level alone whether
+    to look closer or to repeat the same look and average, which is as good as one of both budgets.
     """
 
     preamble: Preamble
@@ -51,7 +56,7 @@ class PrivateCovariancePlan:
         """How the budget is shared out."""
         d, left = preamble.d, 1.0 - preamble.share()
         size = 1 + d + d * (d + 1) // 2
-        shares = _FRAME_SHARES if recipe == "whitened" else (1.0,)
+        shares = (1.0,) if recipe == "joint" else _FRAME_SHARES
         return preamble.parts() + [
             Part(f"frame {i}", left * share, [("gaussian", size)])
             for i, share in enumerate(shares, start=1)
@@ -60,28 +65,49 @@ class PrivateCovariancePlan:
     def stages(self) -> Generator[Stage, Release[Any], PrivateCovarianceFit]:
         """Generate the stages."""
         ground = yield from self.preamble.stages(self.allowance, self.adaptive)
-        cap = self.preamble.cap_weight
-        if self.recipe == "whitened":
-            frame = PrivateGaussian(ground.region, ground.count, ground.rows, ground.allowance, cap)
-            mean, covariance = yield from frame.stages()
-        else:
-            mean, covariance = yield from self._once(ground)
-        scale = ground.region.scale
-        covariance = covariance * np.outer(scale, scale)
-        return PrivateCovarianceFit(ground.region.to_data(mean), covariance, ground)
-
-    def _once(self, ground: Ground) -> Generator[Stage, Release[Any], tuple[Array, Array]]:
-        region, d = ground.region, self.preamble.d
-        w = MomentWeights.balanced(d, region.reach, count=False)
-        query = BoundedMomentsQuery(region, w, self.preamble.cap_weight)
-        noise = ground.allowance.noise("frame 1", ground.rows)
-        release = yield Stage(query, noise, "moments")
-        sums: BoundedMoments = release.statistics
-        mean = sums.total / (w.w1 * ground.count)
-        second = smat(sums.second, d) / (w.w2 * ground.count)
-        size = float(operator_noise(d, release.spent[0].deviation / (w.w2 * ground.count)))
-        # Eigenvalues within the noise say only that they are small: softened, not cut to zero.
-        covariance = soften(
-            second - np.outer(mean, mean), 1e-6 * region.reach**2 / d, size, region.reach**2
+        region = ground.region
+        closer = self.recipe == "whitened" or (self.recipe == "auto" and self._sharp(ground))
+        moments = yield from self._look(ground, "frame 1")
+        if self.recipe != "joint" and not closer:
+            moments = moments.averaged((yield from self._look(ground, "frame 2")))
+        # Records spread evenly over a box have a third of its half width squared as variance.
+        even = region.reach**2 / region.d / 3
+        mean, covariance = moments.gaussian(even, 1e-6 * even, region.reach**2)
+        if closer:
+            mean, covariance = yield from self._closer(ground, mean, covariance)
+        covariance = covariance * np.outer(region.scale, region.scale)
+        return PrivateCovarianceFit(
+            region.to_data(region.inside(mean[None])[0]), covariance, ground
         )
-        return region.inside(mean[None])[0], covariance
+
+    def _sharp(self, ground: Ground) -> bool:
+        """Whether a look in the frame of an earlier one sees more than noise; needs no data."""
+        d = self.preamble.d
+        w = MomentWeights.balanced(d, clip_radius(d), count=False)
+        sensitivity = w.l2(ground.allowance.neighbours) * self.preamble.cap_weight
+        deviation = ground.allowance.multiplier("frame 2") * sensitivity / (w.w2 * ground.count)
+        return deviation < _SHARP
+
+    def _look(self, ground: Ground, part: str) -> Generator[Stage, Release[Any], NoisyMoments]:
+        """The moments in unit coordinates: nothing is clipped but to the region."""
+        w = MomentWeights.balanced(self.preamble.d, ground.region.reach, count=False)
+        query = BoundedMomentsQuery(ground.region, w, self.preamble.cap_weight)
+        release = yield Stage(query, ground.allowance.noise(part, ground.rows), part)
+        return NoisyMoments.of(release, w, ground.count)
+
+    def _closer(
+        self, ground: Ground, centre: Array, covariance: Array
+    ) -> Generator[Stage, Release[Any], tuple[Array, Array]]:
+        """The moments again, in coordinates whitened by what is known already."""
+        d = self.preamble.d
+        r = clip_radius(d)
+        w = MomentWeights.balanced(d, r, count=False)
+        mixture = Mixture("full", np.ones(1), centre[None], covariance[None])
+        query = BoundedQuery(
+            mixture, ground.region, w, "whitened", ground.rows, self.preamble.cap_weight
+        )
+        release = yield Stage(query, ground.allowance.noise("frame 2", ground.rows), "frame 2")
+        moments = NoisyMoments.of(release, w, ground.count)
+        mean, white = moments.gaussian(1.0, 0.02, 1e3, consistency(d, r))
+        lower = np.linalg.cholesky(covariance)
+        return centre + lower @ mean, lower @ white @ lower.T

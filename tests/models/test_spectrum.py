@@ -1,0 +1,111 @@
+"""Cleaning noisy eigenvalues: limits known in closed form, totality, and that it helps."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
+from privem.linalg import smat
+from privem.models.private_moments import NoisyMoments
+from privem.models.shrink import operator_noise, soften
+from privem.models.spectrum import clean, clean_eigenvalues
+
+
+def noise(d, deviation, seed):
+    """A symmetric matrix whose svec entries are independent with this deviation."""
+    rng = np.random.default_rng(seed)
+    return smat(rng.normal(scale=deviation, size=d * (d + 1) // 2), d)
+
+
+def test_without_noise_nothing_changes():
+    values = np.array([0.1, 0.5, 0.50001, 3.0, 70.0])
+    cleaned, error = clean_eigenvalues(values, 1e-9)
+    np.testing.assert_allclose(cleaned, values, atol=1e-12)
+    assert error.max() <= 1e-9
+    matrix = np.diag(values)
+    np.testing.assert_allclose(clean(matrix, 1e-9, 1.0, 1e-6, 100.0), matrix, atol=1e-8)
+
+
+@pytest.mark.parametrize("strength", [1.5, 3.0, 6.0])
+def test_a_single_signal_comes_out_at_its_variance_along_the_noisy_eigenvector(strength):
+    """The spiked model: x = v + t/v, and v' S v = v - t/v = sqrt(x^2 - 4 t)."""
+    d, deviation = 400, 0.3
+    t = d * deviation**2 / 2
+    size = strength * math.sqrt(t)
+    direction = np.full(d, d**-0.5)
+    noisy = size * np.outer(direction, direction) + noise(d, deviation, 3)
+    values, vectors = np.linalg.eigh(noisy)
+    cleaned, _ = clean_eigenvalues(values, deviation)
+    true = size * float(direction @ vectors[:, -1]) ** 2
+    assert abs(values[-1] - true) > 4 * deviation  # what the eigenvalue itself would be off by
+    assert abs(cleaned[-1] - true) < 4 * deviation
+    assert abs(cleaned[-1] - math.sqrt(values[-1] ** 2 - 4 * t)) < deviation
+
+
+def test_the_total_variance_is_kept():
+    values = np.linalg.eigvalsh(np.diag(np.arange(30.0)) + noise(30, 0.7, 4))
+    cleaned, _ = clean_eigenvalues(values, 0.7)
+    assert abs(cleaned.sum() - values.sum()) < 1e-9
+    assert (np.diff(cleaned) >= 0).all()
+
+
+def kullback_leibler(true, estimate):
+    """Of N(0, true) from N(0, estimate): what the estimate costs in log-likelihood."""
+    ratio = np.linalg.solve(estimate, true)
+    return 0.5 * (np.trace(ratio) - len(true) - np.linalg.slogdet(ratio)[1])
+
+
+@pytest.mark.parametrize("deviation", [0.003, 0.03, 0.3, 3.0])
+@pytest.mark.parametrize("d", [20, 100])
+def test_it_is_better_than_softening_at_the_size_of_the_noise(d, deviation):
+    """At every size of the noise; by far where it is large."""
+    rng = np.random.default_rng(d)
+    loadings = rng.normal(size=(d, 3))
+    true = 0.1 * loadings @ loadings.T / 3 + 0.05 * np.eye(d)
+    costs = []
+    for seed in range(5):
+        noisy = true + noise(d, deviation, seed)
+        plain = soften(noisy, 1e-6, float(operator_noise(d, deviation)), float(d))
+        costs.append(
+            [kullback_leibler(true, m) for m in (clean(noisy, deviation, 1 / 3, 1e-6, d), plain)]
+        )
+    ours, before = np.mean(costs, axis=0)
+    assert ours < before
+
+
+def test_noise_beyond_everything_leaves_what_is_typical():
+    d = 50
+    covariance = clean(noise(d, 1e6, 5), 1e6, 1 / 3, 1e-9, float(d))
+    assert np.abs(np.linalg.eigvalsh(covariance) - 1 / 3).max() < 0.5
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    arrays(np.float64, (4, 4), elements=st.floats(-1e9, 1e9)),
+    st.floats(1e-12, 1e9),
+    st.floats(1e-3, 1e3),
+)
+def test_any_matrix_gives_a_valid_covariance(matrix, deviation, typical):
+    values = np.linalg.eigvalsh(clean(matrix, deviation, typical, 1e-3, 1e4))
+    assert np.isfinite(values).all()
+    assert values[0] > 0.9e-3 - 1e-10
+    assert values[-1] < 1.1e4
+
+
+def test_two_releases_are_as_good_as_one_with_both_budgets():
+    """Three tenths and seven tenths of 1/deviation^2 add up to the whole."""
+    rng = np.random.default_rng(6)
+    d, one, two = 40, 0.3**-0.5, 0.7**-0.5
+    looks = [
+        NoisyMoments(rng.normal(scale=2 * s, size=d), noise(d, s, seed), 2 * s, s)
+        for seed, s in enumerate((one, two))
+    ]
+    both = looks[0].averaged(looks[1])
+    assert both.noise == pytest.approx(1.0)
+    assert both.mean_noise == pytest.approx(2.0)
+    # The Frobenius norm is that of d (d + 1)/2 svec entries.
+    assert np.linalg.norm(both.second) == pytest.approx(math.sqrt(d * (d + 1) / 2), rel=0.1)
+    assert np.linalg.norm(both.mean) == pytest.approx(2 * math.sqrt(d), rel=0.4)
