@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -61,6 +62,16 @@ def fit_privately(
     model.n_iter_ = fit.structure.iterations
     model.structure_ = fit.structure.name
     model._set_ground(fit.ground, terms, meter, people)
+    if fit.structure.single and model.n_components > 1:
+        # From the noise and the paid count alone: it says nothing about the data that was not paid.
+        how = "about " if counted else ""
+        warnings.warn(
+            f"{how}{fit.ground.count:,.0f} records are too few for {model.n_components} components "
+            f"at epsilon={terms.epsilon:g}: all of them are one Gaussian (structure_ is 'single'); "
+            "use more records, fewer features or a larger epsilon",
+            UserWarning,
+            stacklevel=3,
+        )
     return model
 
 
