@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, Protocol, TypeVar
 
 from .kernels.scratch import Scratch
-from .tree import Array
+from .tree import Array, ravel
 
 __all__ = [
     "Array",
@@ -143,6 +143,14 @@ class Release(Generic[Statistics]):
     deviation: Statistics | None = None
     """Standard deviation of the noise on each number; ``None`` when exact."""
     spent: tuple[Spent, ...] = ()
+
+    @property
+    def spread(self) -> float:
+        """Standard deviation of the noise on each number, where all are one group.
+
+        What :attr:`spent` says is what was promised; parties that each add noise may add more.
+        """
+        return 0.0 if self.deviation is None else float(ravel(self.deviation)[0])
 
 
 class Noise(Protocol):

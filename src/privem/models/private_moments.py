@@ -93,7 +93,7 @@ class NoisyMoments:
             np.reshape(sums, -1) for sums in (release.statistics.total, release.statistics.second)
         )
         first, square = weights.w1 * count, weights.w2 * count
-        deviation = release.spent[0].deviation
+        deviation = release.spread
         return cls(
             total / first, smat(second / square, len(total)), deviation / first, deviation / square
         )

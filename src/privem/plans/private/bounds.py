@@ -46,7 +46,7 @@ class PrivateBounds:
         # The best window of three octaves: differences of Gaussians spread over about that many.
         # Equal values say nothing about scale (a column that is mostly zero has one all the same),
         # so the lowest octave counts only where no other stands out.
-        deviation = _deviation(release) * math.sqrt(3)
+        deviation = release.spread * math.sqrt(3)
         counts = octaves.counts.copy()
         counts[:, 0] = 0.0
         apart, windows = _windows(counts), _windows(octaves.counts)
@@ -59,7 +59,7 @@ class PrivateBounds:
             noise = self.allowance.noise(name, self.rows)
             release = yield Stage(PlaceQuery(width, centre), noise, name)
             counts = release.statistics.counts
-            found &= _stands_out(counts, _deviation(release))
+            found &= _stands_out(counts, release.spread)
             cell = counts.argmax(axis=1) - CELLS // 2
             centre = centre + cell * width
             width = width * CELLS
@@ -89,9 +89,3 @@ def _stands_out(counts: np.ndarray, deviation: float) -> np.ndarray:
     """Whether the largest cell exceeds what the noise alone reaches once in a thousand."""
     cells = counts.shape[1]
     return np.asarray(counts.max(axis=1) > deviation * (math.sqrt(2 * math.log(cells)) + 0.5))
-
-
-def _deviation(release: Release[Histogram]) -> float:
-    """Standard deviation of the noise on each count."""
-    assert release.deviation is not None
-    return float(release.deviation.counts[0, 0])

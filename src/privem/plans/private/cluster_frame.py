@@ -89,7 +89,7 @@ class ClusterFrame:
     ) -> Generator[Stage, Release[Any], tuple[BoundedSums, MomentWeights, float]]:
         query = BoundedQuery(mixture, self.region, w, "whitened", self.rows, self.cap_weight)
         release = yield Stage(query, self.allowance.noise(part, self.rows), part)
-        return release.statistics, w, release.spent[0].deviation
+        return release.statistics, w, release.spread
 
     @staticmethod
     def _shrunk(mean: Array, noise: float) -> Array:

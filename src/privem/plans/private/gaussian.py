@@ -85,7 +85,7 @@ class PrivateGaussian:
         second = smat(sums.second[0], d) / (w.w2 * self.count)
         if part != "frame 1":
             second /= consistency(d, r)
-        size = operator_noise(d, release.spent[0].deviation / (w.w2 * self.count))
+        size = operator_noise(d, release.spread / (w.w2 * self.count))
         white = soften(second - np.outer(mean, mean), 0.02, float(size), 1e3)
         lower = np.linalg.cholesky(covariance)
         return centre + lower @ mean, lower @ white @ lower.T

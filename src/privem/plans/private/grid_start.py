@@ -75,7 +75,7 @@ class GridStart:
         )
         release = yield Stage(query, self.noise, "grid")
         counts: CellCounts = release.statistics
-        mass = self._mass(counts.counts, release.spent[0].deviation, query, deviations)
+        mass = self._mass(counts.counts, release.spread, query, deviations)
         points, weights = self._points(query, mass, deviations, axes)
         tries = int(np.clip(2**24 // (len(points) * self.clusters), 2, 8))
         return weighted_kmeans(points, weights, self.clusters, self.rng, tries)

@@ -77,13 +77,13 @@ class Preamble:
         if count is None or rows is None:
             noise = allowance.noise("count", MOST_ROWS)
             release = yield Stage(CountQuery(self.cap_weight), noise, "count")
-            noisy, spent = float(release.statistics.count), release.spent[0]
+            noisy, slack = float(release.statistics.count), release.spent[0].slack
             count = max(noisy, 1.0)
             # Above the true sum but with probability `failure`, for either of two neighbours (a cap
             # apart); weights lose up to two caps to their lattice; 2^-20 is 16 lattice steps, for
             # rounding and discrete tails. Proof: docs/proofs/release.md, section 6.
             tail = 2.0**-20 - float(ndtri(allowance.failure))
-            rows = max(noisy + 4 * self.cap_weight + spent.slack + spent.deviation * tail, 1.0)
+            rows = max(noisy + 4 * self.cap_weight + slack + release.spread * tail, 1.0)
         if self.region is not None:
             return Ground(count, rows, self.region, None, allowance)
         if adaptive:
