@@ -88,4 +88,4 @@ class PrivateGaussian:
         size = operator_noise(d, release.spread / (w.w2 * self.count))
         white = soften(second - np.outer(mean, mean), 0.02, float(size), 1e3)
         lower = np.linalg.cholesky(covariance)
-        return centre + lower @ mean, lower @ white @ lower.T
+        return self.region.inside((centre + lower @ mean)[None])[0], lower @ white @ lower.T

@@ -45,6 +45,8 @@ _TAIL, _TOLERATED = 1.2, 0.02
 _MOST_NOISE = 0.6
 # Components never count for less than this share of an equal part.
 _LEAST_PART = 0.02
+# Components with fewer records than so many deviations of the noise are not seen.
+_SEEN = 2.0
 # Unit-coordinate variance floor: a hundred-thousandth of the region.
 _FLOOR = 1e-5
 
@@ -153,7 +155,7 @@ class PrivateMixture:
             w = self._widened(w, structure)
         factor = consistency(d, w.radius) if whitened else 1.0
         search = int(_SEARCH * structure.iterations)
-        average: Parts | None = None
+        average, anchor = None, state
         for t in range(structure.iterations):
             query = BoundedQuery(state, self.region, w, self.recipe, self.rows, self.cap_weight)
             release = yield Stage(
@@ -163,14 +165,16 @@ class PrivateMixture:
             )
             now = self._moments(state, release, w, factor)
             if average is None or t <= search:
-                average = now
+                average, anchor = now, state
                 # Not in the first step, which is long anyway, nor in the one that is averaged.
                 ahead = now.beyond(state, _OVERSTEP) if whitened and 0 < t < search else now
-                state = self._valid(state, ahead, 1.0)
+                state = self._valid(anchor, ahead, 1.0)
             else:
                 terms = t - search + 1
                 average = average.towards(now, terms)
-                state = self._valid(state, average, math.sqrt(terms))
+                # In the frame of the first term: in a later, smaller one its noise would look
+                # large, be softened again and again, and the component would walk to nothing.
+                state = self._valid(anchor, average, math.sqrt(terms))
         return state, structure
 
     def _widened(self, w: MomentWeights, structure: Structure) -> MomentWeights:
@@ -190,7 +194,7 @@ class PrivateMixture:
             bound = apart("second", kind, self.covariance_type, neighbours, d, w.radius)
         noise = bound * self.allowance.multiplier("em", len(each)) / w.w2
         if self.recipe != "whitened":
-            noise *= float(np.mean(np.sum(state.whiteners**2, axis=(1, 2)))) / d
+            noise *= float(np.sum(state.whiteners**2)) / (len(state.whiteners) * d)
         chosen = choose(self.covariance_type, k, d, self.count, noise, self.n_iter)
         if self.choose_structure:
             return chosen
@@ -212,9 +216,9 @@ class PrivateMixture:
         count = sums.count / w.w0
         if self.fixed_count:
             count = count + (self.count - count.sum()) / k
-        # A count below its noise says nothing: pretend that much, and the component moves less.
-        least = np.minimum(2 * noise.count / w.w0, 0.5 * self.count / k)
-        count = np.maximum(count, np.maximum(least, _LEAST_PART * self.count / k))
+        # A component whose count drowns in noise stays where it is: moving it would be a walk.
+        unseen = count < _SEEN * noise.count / w.w0
+        count = np.maximum(count, _LEAST_PART * self.count / k)
         n = count[:, None]
         whitener = state.whiteners
         matrix = whitener.ndim == 3
@@ -228,6 +232,7 @@ class PrivateMixture:
         moves = james_stein(moves, spread**2)
         if self.recipe == "whitened":  # no mean of clipped records lies further out
             moves *= np.minimum(1.0, w.radius / np.maximum(_norms(moves), 1e-300))
+        moves[unseen] = 0.0
         lower = np.linalg.inv(whitener) if matrix else 1.0 / whitener
         step = np.einsum("kij,kj->ki", lower, moves) if matrix else lower * moves
         means = state.means + step
@@ -250,6 +255,10 @@ class PrivateMixture:
                 size = deviation / (count * d)
         if self.recipe != "whitened":
             spreads, size = whiten(state, spreads, size)
+        if spreads.ndim == state.covariances.ndim == 3:
+            spreads[unseen] = np.eye(d)
+        elif state.covariance_type != "tied":
+            spreads[unseen] = 1.0
         return Parts(count, means, unwhiten(state, spreads), size)
 
     def _valid(self, state: Mixture, parts: Parts, kept: float) -> Mixture:
