@@ -106,13 +106,16 @@ class Statement:
             if self.neighbours == "add-remove"
             else f"replacing one {who} by another (their number is public)"
         )
+        units = "records" if who == "record" else "persons (each the average of their records)"
         numbers = sum(group.dimension for record in self.releases for group in record.groups)
         given = "; ".join(f"{name} {value}" for name, value in self.public.items())
         return (
             f"This model is ({self.epsilon:g}, {self.delta:g})-differentially private with respect "
             f"to {change}. {len(self.releases)} releases of {numbers:,} numbers in all left the "
-            f"data, each a sum over records rounded to a lattice plus exact discrete noise; "
+            f"data, each a sum over {units} rounded to a lattice plus exact discrete noise; "
             f"together they cost epsilon = {self.spent:.4f} at delta = {self.delta:g} by the "
             f"{self.accountant} accountant. Everything else was computed from those releases. "
-            f"Taken as public: {given or 'nothing'}."
+            f"Taken as public: the columns' names and number, every parameter"
+            f"{'; ' + given if given else ''}. The promise covers this fit alone: those of further "
+            f"fits on the same people add up."
         )

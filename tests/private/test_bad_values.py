@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from privem.core import Stage
+from privem.core import Block, Stage
 from privem.estimators import FactorAnalysis, GaussianMixture, KMeans
 from privem.estimators.people import per_person
 from privem.models.gaussian_mixture import Mixture
@@ -219,3 +219,80 @@ def test_weights_are_data_of_which_only_nan_is_refused(tmp_path: Path) -> None:
     odd[9] = np.nan
     with pytest.raises(ValueError, match=r"^sample_weight contains NaN$"):
         model.fit(X, sample_weight=odd)
+
+
+@pytest.mark.parametrize("none", [np.nan, None, pd.NA, np.datetime64("NaT")])
+def test_rows_of_nobody_known_are_refused(none: Any) -> None:
+    """They would share one person's weight, and nobody of them would be hidden."""
+    X = np.random.default_rng(0).normal(size=(6, 2))
+    ids: Any = [1.0, none, 2.0, none, 3.0, 3.0]
+    if isinstance(none, np.datetime64):
+        ids = np.array([none] * 6)
+    with pytest.raises(ValueError, match="groups contains missing values"):
+        KMeans(2, bounds=3.0).fit(X, groups=pd.Series(ids) if none is pd.NA else np.array(ids))
+    with pytest.raises(ValueError, match="groups names a column: pass its values"):
+        KMeans(2, bounds=3.0).fit(X, groups="patient")
+
+
+def test_a_fit_that_ends_half_way_leaves_no_statement() -> None:
+    X = np.random.default_rng(0).normal(size=(300, 4))
+    for model in (
+        FactorAnalysis(2, bounds=5.0),
+        KMeans(2, bounds=5.0),
+        GaussianMixture(2, bounds=5.0),
+    ):
+        model.set_params(epsilon=0.5).fit(X)
+
+        def interrupt(stage: Stage, release: Any) -> None:
+            raise KeyboardInterrupt
+
+        model._watch = interrupt
+        with pytest.raises(KeyboardInterrupt):
+            model.set_params(epsilon=50.0).fit(X)
+        assert not hasattr(model, "privacy_")
+
+
+def test_a_large_delta_is_remarked_upon() -> None:
+    X = np.random.default_rng(0).normal(size=(300, 2))
+    with pytest.warns(UserWarning, match="delta=0.5 is large"):
+        KMeans(2, bounds=5.0, delta=0.5).fit(X)
+
+
+def test_longer_blocks_than_asked_for_are_cut() -> None:
+    """Error bounds rest on the length of a block, and any object with blocks may be fitted."""
+    X = np.random.default_rng(0).normal(size=(50_000, 2))
+
+    class Whole:
+        n_features, names = 2, None
+
+        def blocks(self, rows: int) -> Any:
+            yield Block(X, np.ones(len(X)))
+
+    seen = list(LocalSource(Whole(), 1).each(lambda block, _: len(block.X), 512))
+    assert max(seen) <= 512
+    assert sum(seen) == 50_000
+
+
+def test_laplace_noise_alone_is_never_refused_in_mid_fit() -> None:
+    """There "auto" prices by the sum of epsilons, so iterations may not be chosen afterwards."""
+    X = np.random.default_rng(0).uniform(-1, 1, size=(20_000, 2))
+    given = {"epsilon": 5.0, "neighbours": "replace-one", "bounds": (-1.0, 1.0)}
+    KMeans(2, mechanism="ll", init=np.array([[-0.5, 0.0], [0.5, 0.0]]), **given).fit(X)
+    GaussianMixture(
+        1,
+        mechanism="laplace",
+        weights_init=[1.0],
+        means_init=[[0.0, 0.0]],
+        precisions_init=[np.eye(2)],
+        **given,
+    ).fit(X)
+
+
+@pytest.mark.parametrize("kind", ["diag", "spherical"])
+def test_a_given_start_of_any_shape_in_any_recipe(kind: str) -> None:
+    X = np.random.default_rng(0).uniform(-1, 1, size=(2_000, 2))
+    precisions = np.ones((2, 2)) if kind == "diag" else np.ones(2)
+    for mechanism in ("joint", "ggg", "llg", "laplace"):
+        model = GaussianMixture(2, covariance_type=kind, mechanism=mechanism, bounds=(-1, 1))
+        model.set_params(weights_init=[0.5, 0.5], means_init=[[-0.5, 0], [0.5, 0]])
+        assert np.isfinite(model.set_params(precisions_init=precisions).fit(X).means_).all()

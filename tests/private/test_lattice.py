@@ -218,7 +218,7 @@ def test_only_additive_prices_may_be_shared_out_anew() -> None:
     for (mechanism, accountant), allowed in adaptive.items():
         laplace = mechanism in ("llg", "laplace")
         never = accountant in ("linear", "advanced")
-        assert allowed == (not never and (not laplace or accountant in ("auto", "zcdp")))
+        assert allowed == (not never and (not laplace or accountant == "zcdp"))
 
 
 def test_resharing_keeps_the_sum_and_the_budget() -> None:

@@ -157,9 +157,11 @@ class Settings:
         if not found or not columns:
             return None
         if set(found) != set(columns):
-            odd = sorted(set(found) ^ set(columns))
+            unknown, without = sorted(set(found) - set(columns)), sorted(set(columns) - set(found))
+            wrong = [f"not fitted: {', '.join(unknown)}"] * bool(unknown)
+            wrong += [f"without one: {', '.join(without)}"] * bool(without)
             raise click.UsageError(
-                f"--bound is for every column fitted or for none; look at {', '.join(odd)}"
+                f"--bound is for every column fitted or for none; {'; '.join(wrong)}"
             )
         return tuple(zip(*(found[name] for name in columns), strict=True))
 

@@ -118,7 +118,10 @@ def describe(summary: dict[str, Any], output: Path) -> list[RenderableType]:
         caption,
         "",
     ]
-    return ["\n".join(lines), *table, "", Text(summary["statement"]), f"\nSaved to {output}"]
+    said = [Text(summary["statement"])]
+    if summary.get("epsilon") is not None:  # said of every file: whether it has any is not
+        said.append(Text("Missing values, if there are any, counted as the lower bound."))
+    return ["\n".join(lines), *table, "", *said, f"\nSaved to {output}"]
 
 
 def _structure(summary: dict[str, Any]) -> str:

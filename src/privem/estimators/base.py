@@ -25,7 +25,7 @@ from ..sources.local import effective_threads, one_blas_thread
 from ..sources.types import type_name
 from .parameters import check_int
 from .people import People, per_person
-from .private import Terms
+from .private import Terms, forget_private
 from .store import save_model
 
 __all__ = ["Estimator"]
@@ -161,8 +161,9 @@ class Estimator(BaseEstimator):  # type: ignore[misc]
             ("auto", *self._mechanisms),
         )
 
-    def _forget_exact(self) -> None:
-        """Attributes of an earlier exact fit must not outlive a private one."""
+    def _forget(self) -> None:
+        """What an earlier fit said must not outlive it, also if this one ends half way."""
+        forget_private(self)
         for name in ("converged_", "lower_bound_", "lower_bounds_", "labels_", "inertia_"):
             if hasattr(self, name):
                 delattr(self, name)

@@ -173,6 +173,7 @@ class FactorAnalysis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Syntheti
             preamble, terms.allowance(parts, counted), recipe, terms.adaptive
         )
         meter = terms.meter(counted)
+        self._forget()
         fit = run(plan, source, self._watch, meter)
         self._from_covariance(fit.mean, fit.covariance, fit.ground.count, q, noise)
         self._set_ground(fit.ground, terms, meter, people)

@@ -203,9 +203,9 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Es
             start,
         )
         meter = terms.meter(counted)
+        self._forget()
         with Verbose(self, self.verbose, 1):
             fit = run(plan, source, self._watch, meter)
-        self._forget_exact()
         # A private start moves centres to where records are, so it counts where nothing follows it.
         self.cluster_centers_, self.n_iter_ = fit.centres, max(fit.iterations, 1)
         self._set_ground(fit.ground, terms, meter, people)

@@ -29,7 +29,9 @@ def check_float(name: str, value: Any, low: float, strict: bool = False) -> floa
         raise TypeError(f"{name} must be a number, got {value!r}")
     number = float(value)
     if not math.isfinite(number) or number < low or (strict and number == low):
-        raise ValueError(f"{name} must be {'above' if strict else 'at least'} {low}, got {value}")
+        least = f"{'above' if strict else 'at least'} {low}"
+        finite = "" if math.isfinite(number) else " and finite"
+        raise ValueError(f"{name} must be {least}{finite}, got {value}")
     return number
 
 

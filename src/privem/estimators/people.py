@@ -37,6 +37,13 @@ class People:
         return {} if count is None else {f"number of {self.unit}s": f"{int(count)}"}
 
 
+def missing(labels: NDArray[Any]) -> bool:
+    """Whether there is a label that stands for none: NaN, NaT, None, pandas.NA."""
+    if labels.dtype.kind == "O":
+        return any(label is None or str(label) == "<NA>" or label != label for label in labels)
+    return labels.dtype.kind in "fcmM" and bool(np.any(labels != labels))
+
+
 def per_person(groups: Any, rows: int | None) -> tuple[Array, NDArray[np.int64]]:
     """Weights that let each person count once, and one row of each person, drawn at random.
 
@@ -45,8 +52,21 @@ def per_person(groups: Any, rows: int | None) -> tuple[Array, NDArray[np.int64]]
     """
     labels = np.asarray(groups)
     if labels.shape != (rows,):
-        raise ValueError(f"groups has shape {labels.shape}, expected ({rows},)")
-    _, person, counts = np.unique(labels, return_inverse=True, return_counts=True)
+        what = (
+            "names a column: pass its values"
+            if isinstance(groups, str)
+            else "is of the wrong shape"
+        )
+        raise ValueError(f"groups {what}; it has shape {labels.shape}, expected ({rows},)")
+    if missing(labels):
+        raise ValueError(
+            "groups contains missing values: whose rows those are is unknown, and nobody would be "
+            "hidden; drop them or give each such row an owner of its own"
+        )
+    try:
+        _, person, counts = np.unique(labels, return_inverse=True, return_counts=True)
+    except TypeError:
+        raise TypeError("groups mixes values that cannot be compared; make them all text") from None
     keys = np.frombuffer(os.urandom(8 * len(person)), dtype=np.uint64)
     order = np.lexsort((keys, person))
     first = np.concatenate([[0], np.cumsum(counts)[:-1]])

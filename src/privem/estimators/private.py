@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,9 +22,9 @@ __all__ = ["Terms", "forget_private"]
 
 # Accountants under which only the sum of 1/multiplier^2 matters, so that a plan may choose its
 # number of iterations after the first release (docs/proofs/release.md, section 9): with Gaussian
-# noise alone, and with Laplace noise too.
+# noise alone, and with Laplace noise too, where "auto" may price by the sum of epsilons instead.
 _ADDITIVE = ("auto", "gdp", "zcdp", "zcdp-loose", "rdp", "pld", "moments")
-_ADDITIVE_LAPLACE = ("auto", "zcdp", "zcdp-loose")
+_ADDITIVE_LAPLACE = ("zcdp", "zcdp-loose")
 _LAPLACE = ("llg", "laplace", "ll", "dplloyd")
 # Weights are multiplied with tiny responsibilities: far from where doubles end.
 _WEIGHTS = (1e-30, 1e30)
@@ -31,6 +32,8 @@ _WEIGHTS = (1e-30, 1e30)
 _NARROWEST = 1e-150
 # The part of delta that covers the bound on the number of records failing.
 _FAILURE = 1e-3
+# Whoever publishes a few records at random keeps every promise with a delta above this.
+_LARGE_DELTA = 1e-2
 
 
 @dataclass(frozen=True)
@@ -73,6 +76,13 @@ class Terms:
         delta = check_float("delta", delta, 0.0, strict=True)
         if delta >= 1:
             raise ValueError(f"delta must be below 1, got {delta}; 1e-6 is a usual choice")
+        if delta > _LARGE_DELTA:
+            warnings.warn(
+                f"delta={delta:g} is large: the promise may fail altogether with that probability; "
+                "below one over the number of records is usual",
+                UserWarning,
+                stacklevel=5,
+            )
         check_option("mechanism", mechanism, mechanisms)
         check_option("accountant", accountant, tuple(ACCOUNTANTS))
         check_option("neighbours", neighbours, ("add-remove", "replace-one"))
@@ -157,7 +167,8 @@ def _region(bounds: Any, d: int | None, isotropic: bool) -> Region | None:
     except (TypeError, ValueError):
         raise ValueError(
             f"bounds must be (low, high), each a number or one per feature ({d} of them), "
-            "or a single number: the radius of a ball about the origin"
+            "or a single number: the radius of a ball about the origin. Columns from 0 to 9 and "
+            "from 1 to 5 have bounds=([0, 1], [9, 5])"
         ) from None
     if not (np.isfinite(low).all() and np.isfinite(high).all()):
         raise ValueError("bounds must be finite")

@@ -55,9 +55,9 @@ def fit_privately(
         model.mechanism == "auto",
     )
     meter = terms.meter(counted)
+    model._forget()
     with Verbose(model, model.verbose, model.verbose_interval):
         fit = run(plan, source, model._watch, meter)
-    model._forget_exact()
     model._set_mixture(as_asked(fit.mixture, model.covariance_type))
     model.n_iter_ = fit.structure.iterations
     model.structure_ = fit.structure.name
@@ -85,7 +85,7 @@ def refuse_exact_only(model: GaussianMixture) -> None:
     }
     for reason, applies in reasons.items():
         if applies:
-            raise ValueError(f"a private fit cannot use {reason}; or fit with epsilon=None")
+            raise ValueError(f"not in a private fit: {reason}; epsilon=None fits exactly")
 
 
 def _given_start(model: GaussianMixture, d: int) -> Mixture | None:

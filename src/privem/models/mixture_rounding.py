@@ -136,6 +136,8 @@ class MixtureRounding:
         components, d = self.mixture.means.shape
         rows = features.tile_rows(components)
         pieces = self.tiles * math.ceil(rows / PIECE)
+        # Counts are reduced over a whole tile: NumPy adds pairwise along the contiguous axis, in
+        # runs of at most 128, so they err less than sums of a piece do.
         return gamma(min(rows, PIECE) + pieces + components + 4 * d + 64)
 
     def _raw(self, sums: float) -> float:

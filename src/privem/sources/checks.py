@@ -40,7 +40,10 @@ def refuse_nan(rows: Rows) -> None:
         with np.errstate(over="ignore", invalid="ignore"):
             suspicious = np.isnan(np.sum(block.X, dtype=np.float64))
         if suspicious and np.isnan(block.X).any():
-            raise ValueError("Input X contains NaN: remove or impute missing values first")
+            raise ValueError(
+                "Input X contains NaN: drop those rows or columns, or fill in a value that "
+                "was chosen without looking at the data"
+            )
 
 
 def refuse_weights(weight: NDArray[np.float64], start: int = 0) -> None:

@@ -76,7 +76,7 @@ class LocalSource:
         """Apply a function to every block, in order: predictions, for the holder of the rows."""
         threads = effective_threads(self.n_jobs)
         with one_blas_thread():
-            yield from map_blocks(function, self.rows.blocks(block_rows), threads)
+            yield from map_blocks(function, _cut(self.rows.blocks(block_rows), block_rows), threads)
 
     def _view(self, name: str) -> Rows:
         match name:
@@ -101,6 +101,17 @@ class LocalSource:
         if value is None:
             raise ValueError("Found array with 0 sample(s): there are no rows to fit")
         return stage.noise.release(query, value)
+
+
+def _cut(blocks: Iterator[Block], rows: int) -> Iterator[Block]:
+    """Blocks of at most so many rows, whoever made them: error bounds rest on it."""
+    for block in blocks:
+        if len(block.X) <= rows:
+            yield block
+            continue
+        for at in range(0, len(block.X), rows):
+            weight = None if block.weight is None else block.weight[at : at + rows]
+            yield Block(block.X[at : at + rows], weight, block.start + at)
 
 
 def map_blocks(
