@@ -52,12 +52,9 @@ def per_person(groups: Any, rows: int | None) -> tuple[Array, NDArray[np.int64]]
     """
     labels = np.asarray(groups)
     if labels.shape != (rows,):
-        what = (
-            "names a column: pass its values"
-            if isinstance(groups, str)
-            else "is of the wrong shape"
-        )
-        raise ValueError(f"groups {what}; it has shape {labels.shape}, expected ({rows},)")
+        if isinstance(groups, str):
+            raise ValueError("groups names a column: pass its values")
+        raise ValueError(f"groups has shape {labels.shape}, expected ({rows},)")
     if missing(labels):
         raise ValueError(
             "groups contains missing values: whose rows those are is unknown, and nobody would be "
