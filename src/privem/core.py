@@ -115,6 +115,8 @@ class Spent:
     slack: float
     grid: float
     steps: int
+    cell: int | None = None
+    """The cell of a random partition it was about; ``None``: about everyone."""
 
     @property
     def scale(self) -> float:

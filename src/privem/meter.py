@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from .accounting import Event, Failure, Gaussian, Laplace, NoPrivacy, compose, epsilon
 from .core import Spent, Stage
 
-__all__ = ["BudgetExceeded", "Meter", "event_of"]
+__all__ = ["BudgetExceeded", "Meter", "alternatives", "cost", "event_of"]
 
 
 class BudgetExceeded(RuntimeError):
@@ -21,6 +23,25 @@ def event_of(spent: Spent) -> Event:
     return NoPrivacy()
 
 
+def alternatives(spent: Iterable[Spent], failure: float = 0.0) -> tuple[Event, ...]:
+    """What the releases cost whoever is in one cell of a partition or another, as events.
+
+    Stages of different cells concern different people, so nobody pays for more than one cell: the
+    promise is that of the dearest alternative. Without a partition there is one alternative.
+    """
+    cells: dict[int | None, list[Event]] = {}
+    for group in spent:
+        cells.setdefault(group.cell, []).append(event_of(group))
+    common = [Failure(failure), *cells.pop(None, [])]
+    found = {compose(*common, *cell): None for cell in cells.values()}
+    return tuple(found) or (compose(*common),)
+
+
+def cost(spent: Iterable[Spent], failure: float, delta: float, accountant: str) -> float:
+    """Epsilon of the releases at ``delta``."""
+    return max(epsilon(event, delta, accountant) for event in alternatives(spent, failure))
+
+
 class Meter:
     """Prices every stage before it runs and refuses what would exceed the budget.
 
@@ -31,23 +52,24 @@ class Meter:
     def __init__(self, budget: float, delta: float, accountant: str, failure: float = 0.0) -> None:
         self.budget, self.delta, self.accountant, self.failure = budget, delta, accountant, failure
         self.releases: list[tuple[str, tuple[Spent, ...]]] = []
-        self._event: Event = Failure(failure)
 
     def charge(self, stage: Stage) -> None:
         """Add a stage's cost, or raise :class:`BudgetExceeded` and add nothing."""
         prices = stage.noise.price(stage.query)
-        event = compose(self._event, *(event_of(spent) for spent in prices))
-        cost = epsilon(event, self.delta, self.accountant)
+        total = self._cost(prices)
         # Said this way round, a cost that is not a number is refused as well.
-        if not cost <= self.budget:
+        if not total <= self.budget:
             raise BudgetExceeded(
-                f"stage {stage.name!r} would bring epsilon to {cost:.6g}, "
+                f"stage {stage.name!r} would bring epsilon to {total:.6g}, "
                 f"above the budget of {self.budget:g}"
             )
-        self._event = event
         self.releases.append((stage.name, prices))
+
+    def _cost(self, more: tuple[Spent, ...] = ()) -> float:
+        spent = [group for _, groups in self.releases for group in groups]
+        return cost([*spent, *more], self.failure, self.delta, self.accountant)
 
     @property
     def spent(self) -> float:
         """Epsilon so far, at the budget's delta."""
-        return epsilon(self._event, self.delta, self.accountant)
+        return self._cost()

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from .accounting import Event, Failure, compose, epsilon
+from .accounting import Event, epsilon
 from .core import Spent
-from .meter import Meter, event_of
+from .meter import Meter, alternatives
 
 __all__ = ["ReleaseRecord", "Statement"]
 
@@ -41,6 +41,8 @@ class Statement:
         The part of delta that covers bounds failing, not noise.
     public : dict
         What was taken as public knowledge.
+    trust : {"central", "local"}
+        Where the noise was added: to sums over records, or on each person's own device.
 
     Examples
     --------
@@ -59,9 +61,17 @@ class Statement:
     releases: Sequence[ReleaseRecord]
     failure: float = 0.0
     public: dict[str, str] = field(default_factory=dict)
+    trust: str = "central"
 
     @classmethod
-    def of(cls, meter: Meter, unit: str, neighbours: str, public: dict[str, str]) -> Statement:
+    def of(
+        cls,
+        meter: Meter,
+        unit: str,
+        neighbours: str,
+        public: dict[str, str],
+        trust: str = "central",
+    ) -> Statement:
         """The statement of a fit that has ended."""
         records = tuple(ReleaseRecord(name, groups) for name, groups in meter.releases)
         return cls(
@@ -74,12 +84,19 @@ class Statement:
             records,
             meter.failure,
             dict(public),
+            trust,
         )
 
     def event(self) -> Event:
-        """Everything released, as one privacy event."""
-        groups = (event_of(group) for record in self.releases for group in record.groups)
-        return compose(Failure(self.failure), *groups)
+        """Everything released about one person, as one privacy event.
+
+        Where records were partitioned, about whoever is in the dearest cell.
+        """
+        groups = [group for record in self.releases for group in record.groups]
+        found = alternatives(groups, self.failure)
+        if len(found) == 1:
+            return found[0]
+        return max(found, key=lambda event: epsilon(event, self.delta, self.accountant))
 
     def recount(self, accountant: str | None = None) -> float:
         """Epsilon at the statement's delta, computed anew from the recorded releases."""
@@ -109,12 +126,25 @@ class Statement:
         units = "records" if who == "record" else "persons (each the average of their records)"
         numbers = sum(group.dimension for record in self.releases for group in record.groups)
         given = "; ".join(f"{name} {value}" for name, value in self.public.items())
+        local = self.trust == "local"
+        what = (
+            f"{len(self.releases)} rounds asked for {numbers:,} numbers in all; in each a person's "
+            "own device rounded its numbers to a lattice and added exact discrete noise before "
+            "sending them, and nobody saw more than that"
+            if local
+            else f"{len(self.releases)} releases of {numbers:,} numbers in all left the data, each "
+            f"a sum over {units} rounded to a lattice plus exact discrete noise"
+        )
+        apart = any(group.cell is not None for record in self.releases for group in record.groups)
+        once = (
+            " (records were assigned at random to one cell each, and a cell's releases concern "
+            "nobody else)"
+        )
         return (
-            f"This model is ({self.epsilon:g}, {self.delta:g})-differentially private with respect "
-            f"to {change}. {len(self.releases)} releases of {numbers:,} numbers in all left the "
-            f"data, each a sum over {units} rounded to a lattice plus exact discrete noise; "
-            f"together they cost epsilon = {self.spent:.4f} at delta = {self.delta:g} by the "
-            f"{self.accountant} accountant. Everything else was computed from those releases. "
+            f"This model is ({self.epsilon:g}, {self.delta:g})-differentially private"
+            f"{', locally,' if local else ''} with respect to {change}. {what}; together they cost "
+            f"epsilon = {self.spent:.4f} at delta = {self.delta:g} by the {self.accountant} "
+            f"accountant{once if apart else ''}. Everything else was computed from those releases. "
             f"Taken as public: the columns' names and number, every parameter"
             f"{'; ' + given if given else ''}. The promise covers this fit alone: those of further "
             f"fits on the same people add up."

@@ -43,11 +43,50 @@ def _factors(**more: Any) -> Any:
     return FactorAnalysis(1, n_jobs=1, **more)
 
 
+def _symmetric(**more: Any) -> Any:
+    from .. import SymmetricMixture
+
+    return SymmetricMixture(n_jobs=1, **more)
+
+
+def _symmetric_regression(**more: Any) -> Any:
+    from .. import SymmetricRegressionMixture
+
+    return SymmetricRegressionMixture(n_jobs=1, **{"target_bounds": more.get("bounds"), **more})
+
+
+def _regressions(**more: Any) -> Any:
+    from .. import RegressionMixture
+
+    given = {"target_bounds": more.get("bounds"), **more}
+    return RegressionMixture(2, n_jobs=1, random_state=0, **given)
+
+
+def _missing(**more: Any) -> Any:
+    from .. import MissingCovariateRegression
+
+    return MissingCovariateRegression(n_jobs=1, **{"target_bounds": more.get("bounds"), **more})
+
+
+def _classes(**more: Any) -> Any:
+    from .. import CategoricalMixture
+
+    more.pop("bounds", None)
+    return CategoricalMixture(2, categories=[0, 1], n_jobs=1, random_state=0, **more)
+
+
 ESTIMATORS: dict[str, Callable[..., Any]] = {
     "GaussianMixture": partial(_mixture, n_iter=2),
     "KMeans": partial(_clusters, n_iter=2),
     "FactorAnalysis": _factors,
+    "SymmetricMixture": partial(_symmetric, n_iter=2),
+    "SymmetricRegressionMixture": partial(_symmetric_regression, n_iter=2),
+    "RegressionMixture": partial(_regressions, n_iter=2),
+    "MissingCovariateRegression": partial(_missing, n_iter=2),
+    "CategoricalMixture": partial(_classes, n_iter=2),
 }
+# Those whose last column is a target.
+_WITH_TARGET = ("SymmetricRegressionMixture", "RegressionMixture", "MissingCovariateRegression")
 
 
 def tiny(name: str, **more: Any) -> Any:
@@ -73,6 +112,24 @@ def _views(name: str) -> Mapping[str, Callable[[Any], float]]:
                     m.score_samples(np.ones((1, m.n_features_in_)))[0]
                 ),
             }
+        case "SymmetricMixture" | "SymmetricRegressionMixture":
+            beta = "mean_" if name == "SymmetricMixture" else "coef_"
+            return {
+                "the coefficients' length": lambda m: float(np.linalg.norm(getattr(m, beta))),
+                "the noise variance": lambda m: float(m.noise_variance_),
+            }
+        case "RegressionMixture" | "MissingCovariateRegression":
+            return {
+                "the coefficients' length": lambda m: float(np.linalg.norm(m.coef_)),
+                "the noise variance": lambda m: float(np.max(m.noise_variance_)),
+            }
+        case "CategoricalMixture":
+            return {
+                "the smallest weight": lambda m: float(m.weights_.min()),
+                "the corner's density": lambda m: float(
+                    m.score_samples(np.ones((1, m.n_features_in_)))[0]
+                ),
+            }
         case "KMeans":
             return {"the furthest centre": lambda m: float(m.cluster_centers_.sum(axis=1).max())}
     return {
@@ -84,7 +141,7 @@ def _views(name: str) -> Mapping[str, Callable[[Any], float]]:
 def _releases(name: str, neighbours: str, draws: int, alpha: float, d: int) -> list[Finding]:
     """Every release of a fit, on every attack; what passed is summed up in one line per release."""
     findings: list[Finding] = []
-    pairs: list[Pair] = attacks(neighbours, d)
+    pairs: list[Pair] = attacks(neighbours, d + (name in _WITH_TARGET))
     for bounds in ((-1.0, 1.0), None):
         estimator = tiny(name, neighbours=neighbours, bounds=bounds)
         _, transcript = watched_fit(estimator, pairs[1].data)
@@ -129,7 +186,7 @@ def self_audit(
     Parameters
     ----------
     estimators : list of str, optional
-        Among ``"GaussianMixture" "KMeans" "FactorAnalysis"``; all by default.
+        Names of estimators (``audit.battery.ESTIMATORS``); all by default.
     draws : int
         Of each release, on each data set.
     fits : int
@@ -158,7 +215,8 @@ def self_audit(
     for name in names:
         for neighbours in ("add-remove", "replace-one"):
             where = f"{name}, {neighbours}"
-            pairs = {pair.name: pair for pair in attacks(neighbours, d, finite=True)}
+            columns = d + (name in _WITH_TARGET)
+            pairs = {pair.name: pair for pair in attacks(neighbours, columns, finite=True)}
             for key in ("empty component", "one person with many rows"):
                 report = structure_checks(
                     tiny(name, neighbours=neighbours), pairs[key].data, alpha=part

@@ -16,7 +16,16 @@ from scipy.special import log_ndtr, ndtr, ndtri
 
 from ..tree import Array
 
-__all__ = ["Claim", "Priced", "drift", "epsilon_at", "hockey_stick", "mu_at", "multiplier"]
+__all__ = [
+    "Claim",
+    "Priced",
+    "dearest_cell",
+    "drift",
+    "epsilon_at",
+    "hockey_stick",
+    "mu_at",
+    "multiplier",
+]
 
 
 class Priced(Protocol):
@@ -34,6 +43,24 @@ class Priced(Protocol):
     def grid(self) -> float: ...  # noqa: D102
     @property
     def steps(self) -> int: ...  # noqa: D102
+
+
+def dearest_cell(groups: Iterable[Priced]) -> list[Priced]:
+    """What concerns one person at most: the groups about everyone and those of one cell.
+
+    Records that are partitioned at random, independently of all data, are in one cell each. The
+    cell with the least noise is taken (by the sum of 1/multiplier^2).
+    """
+    cells: dict[Any, list[Priced]] = {}
+    for group in groups:
+        cells.setdefault(getattr(group, "cell", None), []).append(group)
+    common = cells.pop(None, [])
+
+    def weight(cell: list[Priced]) -> float:
+        sizes = [multiplier(group) for group in cell]
+        return sum(1 / size**2 if size > 0 else math.inf for size in sizes)
+
+    return [*common, *max(cells.values(), key=weight, default=[])]
 
 
 def hockey_stick(mu: float, epsilon: float) -> float:

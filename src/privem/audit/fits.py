@@ -12,7 +12,7 @@ import numpy as np
 
 from ..core import Release, Stage
 from ..tree import Array, ravel
-from .curves import Claim, mu_at
+from .curves import Claim, dearest_cell, mu_at
 from .evidence import Evidence, judge
 from .neighbours import Dataset
 from .releases import Layout, exact_sum, log_ratio, random_sum
@@ -98,7 +98,8 @@ def statement_claim(statements: list[Any], epsilon: float, delta: float) -> Clai
     otherwise what binds all of them is the advertised budget.
     """
     claims = [
-        Claim.of(group for record in s.releases for group in record.groups) for s in statements
+        Claim.of(dearest_cell(group for record in s.releases for group in record.groups))
+        for s in statements
     ]
     mus = [claim.mu for claim in claims]
     failure = max(s.failure for s in statements)

@@ -12,8 +12,9 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.utils import get_tags
 
-from ..estimators.people import per_person
+from ..estimators.people import owners, per_person
 from ..sources import ArrayRows, LocalSource
 from ..tree import Array
 
@@ -44,11 +45,14 @@ class Dataset:
         persons = rows.take(chosen)
         if self.weight is not None:
             weight = weight * np.clip(self.weight, 0.0, cap_weight)
-        return LocalSource(replace(rows, weight=weight), 1, persons)
+        return LocalSource(replace(rows, weight=weight), 1, persons, owners(self.groups))
 
     def fit(self, estimator: Any) -> Any:
-        """Fit an estimator on it."""
-        return estimator.fit(self.X, sample_weight=self.weight, groups=self.groups)
+        """Fit an estimator on it; the last column is the target of one that needs a target."""
+        X, y = self.X, None
+        if get_tags(estimator).target_tags.required:
+            X, y = X[:, :-1], X[:, -1]
+        return estimator.fit(X, y, sample_weight=self.weight, groups=self.groups)
 
 
 @dataclass(frozen=True)
@@ -110,6 +114,13 @@ def attacks(
         _pair("a record in the middle", both, middle, corner, neighbours),
         _person(both, corner, neighbours),
     ]
+    if d > 1:
+        # Where the last column is a target, these turn a residual round.
+        last = np.eye(d)[-1]
+        found += [
+            _pair("last column in the middle", both, corner, corner - last, neighbours),
+            _pair("last column mirrored", both, corner, corner - 2 * last, neighbours),
+        ]
     if not finite:
         infinite = _pair(
             "infinite record", both, np.full(d, np.inf), np.full(d, -np.inf), neighbours

@@ -11,7 +11,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from .curves import Claim, Priced, epsilon_at, multiplier
+from .curves import Claim, Priced, dearest_cell, epsilon_at, multiplier
 from .report import AuditReport, Finding
 
 __all__ = ["Recount", "audit_model_file", "recount"]
@@ -82,7 +82,7 @@ def recount(statement: Any, title: str = "the statement") -> Recount:
     """
     values: Mapping[str, Any] = statement if isinstance(statement, Mapping) else statement.to_dict()
     named = list(_groups(values))
-    groups = [group for _, group in named]
+    groups = dearest_cell(group for _, group in named)
     claimed, delta = float(values["epsilon"]), float(values["delta"])
     spent, failure = float(values["spent"]), float(values.get("failure", 0.0))
     findings = [_terms(values), *(_sound(name, group) for name, group in named)]
@@ -250,7 +250,8 @@ def audit_model_file(path: str | os.PathLike[str]) -> AuditReport:
             _agree(name, parameters, statement),
         )
         for name in ("epsilon", "delta", "neighbours")
-        if name in parameters
+        # Local privacy hides any change of a record, whichever relation was asked for.
+        if name in parameters and (name != "neighbours" or statement.get("trust") != "local")
     ]
     return AuditReport(title, (*found.report.findings, *asked))
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from ..tree import Array
 
-__all__ = ["People", "per_person"]
+__all__ = ["People", "owners", "per_person"]
 
 
 @dataclass(frozen=True)
@@ -35,6 +35,11 @@ class People:
         """What the statement lists as public."""
         count = self.public_count(neighbours)
         return {} if count is None else {f"number of {self.unit}s": f"{int(count)}"}
+
+
+def owners(groups: Any) -> NDArray[np.int64]:
+    """The person each row belongs to, numbered from zero."""
+    return np.unique(np.asarray(groups), return_inverse=True)[1].astype(np.int64)
 
 
 def missing(labels: NDArray[Any]) -> bool:

@@ -14,10 +14,11 @@ plus twice the query's bound on its floating-point error, plus g sqrt(D) for rou
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..core import Group, Release, Spent
 from ..tree import Array, ravel, unravel
@@ -63,7 +64,9 @@ class Discrete:
     def price(self, query: Any) -> tuple[Spent, ...]:
         """Lattice, noise and cost of each group of a ``PrivateQuery``, before any row is read."""
         error = query.rounding(self.rows)
-        return tuple(self._spend(group, error) for group in query.groups(self.neighbours))
+        cell = getattr(query, "cell", None)
+        spent = (self._spend(group, error) for group in query.groups(self.neighbours))
+        return tuple(spent if cell is None else (replace(s, cell=cell.index) for s in spent))
 
     def _spend(self, group: Group, error: float) -> Spent:
         d = group.dimension
@@ -109,7 +112,18 @@ class Discrete:
             deviation[group.where] = spent.deviation
         return Release(query, unravel(total, noisy), unravel(total, deviation), prices)
 
+    def encode_each(self, query: Any, exact: Array) -> NDArray[np.int64]:
+        """One row of integers per row of ``exact``: rounded and noised each on its own.
+
+        For noise on people's own devices: a query of one group, whose price is for one record.
+        """
+        (spent,) = self.price(query)
+        return self._encode(exact.ravel(), spent).reshape(exact.shape)
+
     def _publish(self, exact: Array, spent: Spent) -> Array:
+        return np.asarray(self._encode(exact, spent).astype(np.float64) * spent.grid)
+
+    def _encode(self, exact: Array, spent: Spent) -> NDArray[np.int64]:
         # Clamping moves neighbours no further apart. NaN cannot occur, records were clipped; if it
         # did, it must not become the integer -2^63, to which no noise can be added.
         steps = np.nan_to_num(np.rint(exact / spent.grid), nan=0.0)
@@ -118,4 +132,4 @@ class Discrete:
             noise = discrete_gaussian(spent.steps**2, encoded.size, self.entropy)
         else:
             noise = discrete_laplace(spent.steps, encoded.size, self.entropy)
-        return np.asarray((encoded + noise).astype(np.float64) * spent.grid)
+        return np.asarray(encoded + noise)

@@ -8,15 +8,17 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 from threadpoolctl import ThreadpoolController
 
 from ..core import Block, Release, Rows, Scratch, Stage
 from ..tree import RunningSum
+from .cells import CellRows, fresh_key
 from .views import pairs
 
 __all__ = ["LocalSource", "effective_threads", "one_blas_thread"]
@@ -71,6 +73,10 @@ class LocalSource:
     n_jobs: int | None = None
     persons: Rows | None = None
     """One row per person, for queries that look at persons or pairs of them; default: the rows."""
+    owner: NDArray[np.int64] | None = None
+    """The person each row belongs to; default: one row each."""
+    key: bytes = field(default_factory=fresh_key, repr=False, compare=False)
+    """Where records draw their cells of a partition from; secret, fresh for each source."""
 
     def each(self, function: Callable[[Block, Scratch], T], block_rows: int) -> Iterator[T]:
         """Apply a function to every block, in order: predictions, for the holder of the rows."""
@@ -78,8 +84,11 @@ class LocalSource:
         with one_blas_thread():
             yield from map_blocks(function, _cut(self.rows.blocks(block_rows), block_rows), threads)
 
-    def _view(self, name: str) -> Rows:
-        match name:
+    def _view(self, query: Any) -> Rows:
+        cell = getattr(query, "cell", None)
+        if cell is not None:
+            return CellRows(self.rows, self.key, cell.index, cell.count, self.owner)
+        match name := getattr(query, "view", "rows"):
             case "rows":
                 return self.rows
             case "persons":
@@ -91,7 +100,7 @@ class LocalSource:
     def release(self, stage: Stage) -> Release[Any]:
         """Sum the stage's query over all rows, apply its noise, publish."""
         query, total = stage.query, RunningSum[Any]()
-        viewed = replace(self, rows=self._view(getattr(query, "view", "rows")))
+        viewed = replace(self, rows=self._view(query))
         for part in viewed.each(query, query.block_rows):
             total.add(part)
         value = total.value()
