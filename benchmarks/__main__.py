@@ -21,7 +21,17 @@ from threadpoolctl import threadpool_limits  # noqa: E402
 
 from .table import show  # noqa: E402
 
-NAMES = ("speed", "border", "threads", "memory", "parquet", "linear", "quality", "private_speed")
+NAMES = (
+    "speed",
+    "border",
+    "threads",
+    "memory",
+    "parquet",
+    "linear",
+    "quality",
+    "private_speed",
+    "robust",
+)
 
 
 def main() -> None:

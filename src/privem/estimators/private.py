@@ -138,7 +138,7 @@ class Terms:
 
 def forget_private(model: Any) -> None:
     """A private fit's statement must not outlive it: an exact fit promises nothing."""
-    for name in ("privacy_", "bounds_", "structure_"):
+    for name in ("privacy_", "bounds_", "target_bounds_", "structure_"):
         if hasattr(model, name):
             delattr(model, name)
 
@@ -158,7 +158,7 @@ def _region(bounds: Any, d: int | None, isotropic: bool) -> Region | None:
     if d is None:
         sides = bounds if isinstance(bounds, tuple | list) else (bounds,)
         d = max((np.size(side) for side in sides), default=1)
-    if np.ndim(bounds) == 0:
+    if not isinstance(bounds, tuple | list) and np.ndim(bounds) == 0:
         return Region.around_origin(check_float("bounds", bounds, 0.0, strict=True), d)
     try:
         low, high = bounds

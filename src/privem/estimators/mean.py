@@ -1,0 +1,256 @@
+"""``private_mean``: one number per column, and what it cost."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..core import Rows, Source
+from ..local import Crowd
+from ..models.region import Region
+from ..plans.private.mean import MEAN_METHODS, PrivateMeanPlan
+from ..run import run
+from ..sources import ArrayRows, FrameRows, LocalSource, is_path, read_file
+from ..sources.checks import refuse_nan
+from ..sources.frame import is_frame
+from ..statement import Statement
+from ..tree import Array
+from .parameters import check_float, check_int, check_option
+from .people import People, owners, per_person
+from .private import Terms
+
+__all__ = ["PrivateMean", "private_mean"]
+
+
+@dataclass(frozen=True)
+class PrivateMean:
+    """A mean that may be published, and the statement that says so.
+
+    It passes for a number or an array where one is expected: ``float(mean)``,
+    ``np.asarray(mean)``; columns are found by position or name: ``mean["age"]``.
+
+    Parameters
+    ----------
+    value : float or ndarray of shape (n_columns,)
+        A number where x had one dimension.
+    privacy : Statement
+    deviation : float or ndarray
+        Standard deviation of the noise that was added.
+    bias : float
+        Bound on what truncation moved the mean by (its length, over all columns), if ``tau`` holds.
+    names : tuple of str or None
+        Of the columns.
+
+    Examples
+    --------
+    >>> import polars as pl
+    >>> from privem import private_mean
+    >>> people = pl.DataFrame({"age": [31.0, 47.0] * 5000, "height": [1.7, 1.8] * 5000})
+    >>> mean = private_mean(people, epsilon=1.0, tau=[2000.0, 4.0])
+    >>> 30 < mean["age"] < 48, sorted(mean.to_dict())
+    (True, ['age', 'height'])
+    """
+
+    value: Any
+    privacy: Statement
+    deviation: Any
+    bias: float
+    names: tuple[str, ...] | None = None
+
+    def __float__(self) -> float:
+        """The mean of one column."""
+        if np.size(self.value) != 1:
+            raise TypeError(f"there are {np.size(self.value)} means; take one of them")
+        return float(np.ravel(self.value)[0])
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
+        """The means as an array."""
+        return np.array(self.value, dtype=dtype or np.float64)
+
+    def __getitem__(self, which: int | str) -> float:
+        """The mean of a column, by position or name."""
+        if isinstance(which, str):
+            if self.names is None or which not in self.names:
+                raise KeyError(f"no column {which!r}; there are {self.names or 'no names'}")
+            which = self.names.index(which)
+        return float(np.ravel(self.value)[which])
+
+    def to_dict(self) -> dict[str, float]:
+        """Column names (or positions) and their means."""
+        names = self.names or tuple(str(j) for j in range(np.size(self.value)))
+        return dict(zip(names, np.ravel(self.value).tolist(), strict=True))
+
+
+def private_mean(
+    x: Any,
+    *,
+    epsilon: float = 1.0,
+    delta: float = 1e-6,
+    tau: Any = None,
+    centre: Any = 0.0,
+    method: str = "auto",
+    failure: float = 0.05,
+    accountant: str = "auto",
+    neighbours: str = "add-remove",
+    trust: str = "central",
+    groups: Any = None,
+    n_jobs: int | None = None,
+) -> PrivateMean:
+    """The mean of records, however heavy their tails, under differential privacy.
+
+    Parameters
+    ----------
+    x : array-like of shape (n,) or (n, d), frame, column of a frame, or path
+        The records. NaN is refused; infinities are pulled in like any outlier.
+    epsilon, delta : float
+        The whole budget.
+    tau : float or array-like of shape (d,), optional
+        A public bound on the second moment of each column about ``centre``. ``None``: scale and
+        place of the bulk are found privately, out of the same budget; the bound on the bias then
+        rests on what was found, not on knowledge.
+    centre : float or array-like of shape (d,), default=0
+        A public guess of the mean; ignored where ``tau`` is None.
+    method : {"auto", "theorem 2", "lemma 1"}, default="auto"
+        How records are bounded. ``"auto"`` pulls them onto half the ball at which the worst bias
+        equals the noise: within a quarter of the smallest proved error, and better where tails are
+        lighter than the worst. The others are paper 000's smoothed truncation with its printed
+        parameters.
+    failure : float, default=0.05
+        The failure probability (zeta) of the paper's parameters; ``"auto"`` needs none.
+    accountant, neighbours : see :class:`privem.GaussianMixture`
+    trust : {"central", "local"}, default="central"
+        ``"local"``: every person's own device adds the noise, and nobody needs to be trusted; any
+        two records are neighbours and the number of people is public. It needs ``tau``. The error
+        is larger by the square root of the number of people.
+    groups : array-like of shape (n,), optional
+        Whom each record belongs to: the person becomes the unit of privacy and counts once, as the
+        average of their records. Arrays and frames; not with ``trust="local"``.
+    n_jobs : int, optional
+        Threads over blocks of rows.
+
+    Returns
+    -------
+    PrivateMean
+        The mean with its statement, its noise and a bound on its bias; passes for a number or an
+        array.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from privem import private_mean
+    >>> x = np.random.default_rng(0).standard_t(3, size=100_000) + 1.0
+    >>> mean = private_mean(x, epsilon=1.0, tau=4.0)
+    >>> abs(float(mean) - 1.0) < 0.1
+    True
+    >>> mean.privacy.epsilon, mean.privacy.delta
+    (1.0, 1e-06)
+    """
+    check_option("trust", trust, ("central", "local"))
+    check_option("method", method, MEAN_METHODS)
+    failure = check_float("failure", failure, 0.0, strict=True)
+    if failure >= 1:
+        raise ValueError(f"failure is a probability below 1, got {failure}")
+    if n_jobs is not None:
+        check_int("n_jobs", n_jobs, -(2**31))
+    relation = "replace-one" if trust == "local" else neighbours
+    terms = Terms.check(
+        epsilon, delta, None, "auto", accountant, relation, 1.0, None, mechanisms=("auto",)
+    )
+    check_option("neighbours", neighbours, ("add-remove", "replace-one"))
+    if trust == "local" and (tau is None or groups is not None):
+        raise ValueError(
+            "trust='local' needs tau, a public bound on the second moment, and has no groups: "
+            "every person sends one message about one record"
+        )
+    rows, flat = _open(x)
+    d = rows.n_features
+    moment = None if tau is None else _per_column("tau", tau, d)
+    if moment is not None and not (moment > 0).all():
+        raise ValueError("tau must be above 0: it bounds a second moment")
+    origin = _per_column("centre", centre, d)
+    source, people = _source(rows, groups, trust, n_jobs)
+    counted = people.public_count(relation)
+    region = None if moment is None else Region.around_origin(1.0, d)
+    preamble = replace(terms, region=region).preamble(people, d)
+    parts = PrivateMeanPlan.parts(preamble)
+    plan = PrivateMeanPlan(
+        preamble,
+        terms.allowance(parts, counted is None),
+        origin,
+        moment,
+        method,
+        (terms.epsilon, terms.delta, failure),
+        terms.adaptive,
+        trust == "local",
+    )
+    meter = terms.meter(counted is None)
+    fit = run(plan, source, None, meter)
+    public = people.public(relation)
+    if moment is not None:
+        public["second moments about the centre"] = ", ".join(f"{t:g}" for t in moment)
+        public["centre"] = ", ".join(f"{c:g}" for c in origin)
+    statement = Statement.of(meter, people.unit, relation, public, trust)
+    names = None if rows.names is None else tuple(rows.names)
+    value = float(fit.mean[0]) if flat else fit.mean
+    deviation = float(fit.deviation[0]) if flat else fit.deviation
+    return PrivateMean(value, statement, deviation, fit.bias, names)
+
+
+def _open(x: Any) -> tuple[Rows, bool]:
+    """Rows to take the mean of, NaN refused; and whether they are single numbers."""
+    rows: Rows
+    if is_path(x):
+        rows = read_file(Path(x))
+        return replace(rows, check=False), False  # type: ignore[type-var]
+    if hasattr(x, "blocks"):
+        rows = x
+        return rows, False
+    if is_frame(x):
+        rows, flat = FrameRows(x, check=False), False
+    else:
+        name = getattr(x, "name", None)
+        try:
+            values = np.asarray(x)
+            if values.dtype.kind not in "fiub":
+                values = values.astype(np.float64)
+        except (TypeError, ValueError):
+            raise ValueError("x must be numbers") from None
+        flat = values.ndim == 1
+        if values.ndim not in (1, 2):
+            raise ValueError(f"x has shape {values.shape}; expected one or two dimensions")
+        names = None if name is None or not flat else [str(name)]
+        rows = ArrayRows(values[:, None] if flat else values, None, names)
+    if rows.n_features == 0:
+        raise ValueError("x has no columns")
+    refuse_nan(rows)
+    return rows, flat
+
+
+def _source(rows: Rows, groups: Any, trust: str, n_jobs: int | None) -> tuple[Source, People]:
+    held = getattr(rows, "X", None)
+    held = getattr(rows, "frame", None) if held is None else held
+    count = None if held is None else len(held)
+    if trust == "local":
+        if count is None:
+            count = sum(len(block.X) for block in rows.blocks(65_536))
+        return Crowd(rows), People("person", count, False)
+    if groups is None:
+        return LocalSource(rows, n_jobs), People("record", count, False)
+    if not isinstance(rows, ArrayRows | FrameRows):
+        raise NotImplementedError("groups= is for arrays and frames in this version")
+    weight, chosen = per_person(groups, count)
+    source = LocalSource(replace(rows, weight=weight), n_jobs, rows.take(chosen), owners(groups))
+    return source, People("person", len(chosen), False)
+
+
+def _per_column(name: str, value: Any, d: int) -> Array:
+    try:
+        numbers = np.broadcast_to(np.asarray(value, dtype=np.float64), (d,))
+    except (TypeError, ValueError):
+        raise ValueError(f"{name} must be a number, or one per column ({d} of them)") from None
+    if not np.isfinite(numbers).all():
+        raise ValueError(f"{name} must be finite")
+    return np.array(numbers)

@@ -1,0 +1,138 @@
+"""Opening rows that have a target: (X, y) become rows whose last column is y."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from sklearn.utils import column_or_1d
+from sklearn.utils.validation import check_consistent_length
+
+from ..core import Rows
+from ..sources import ArrayRows, FrameRows, is_path, read_file
+from ..sources.files import ScanRows
+from ..sources.joined import JoinedRows
+from ..tree import Array
+from .base import Estimator
+
+__all__ = ["TargetEstimator"]
+
+
+class TargetEstimator(Estimator):
+    """Abstract base of estimators with a target. Holds no algorithm.
+
+    ``n_features_in_``, ``feature_names_in_`` and ``feature_types_in_`` are those of X alone.
+    """
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = True
+        return tags
+
+    def _open_joined(
+        self, X: Any, y: Any, sample_weight: Any, finite: bool = True, missing: bool = False
+    ) -> Rows:
+        """Rows to fit on, the target as their last column.
+
+        Parameters
+        ----------
+        X, y
+            Arrays, or a frame and an array; or a file and the name of its target column; or rows
+            opened before, whose last column is the target (y is then ``None``).
+        finite : bool
+            As in ``Estimator._open``: refuse values that are not; else only NaN.
+        missing : bool
+            NaN in X (never in y) means missing, and passes.
+        """
+        if is_path(X):
+            return self._open_table(X, y, sample_weight, finite, missing)
+        if hasattr(X, "blocks"):
+            if y is not None:
+                raise TypeError("rows opened before carry their target as the last column: y=None")
+            rows = self._open(X, None, sample_weight, None, finite and not missing)
+            self._leave_target_out(rows)
+            return rows
+        target = check_target(y)
+        rows = self._open_array(X, sample_weight, None, True, finite, missing)
+        assert isinstance(rows, ArrayRows | FrameRows)
+        check_consistent_length(X, target)
+        weight = rows.weight
+        if finite and not np.isfinite(target).all():
+            raise ValueError("Input y contains NaN or infinity; remove or impute such rows first")
+        if np.isnan(target).any():
+            raise ValueError("Input y contains NaN: remove or impute missing values first")
+        return JoinedRows(_unweighted(rows), target, weight, _name(y))
+
+    def _open_table(self, X: Any, y: Any, sample_weight: Any, finite: bool, missing: bool) -> Rows:
+        if not isinstance(y, str):
+            raise TypeError(
+                "the target of a file is one of its columns: give its name as y (a string)"
+            )
+        path = Path(X)
+        if path.suffix == ".npy":
+            raise ValueError(f"{str(path)!r}: a .npy file has no column names; slice the array")
+        rest = read_file(path, weight=sample_weight, without=y)
+        assert isinstance(rest, ScanRows)
+        joined = read_file(path, columns=[*rest.names, y], weight=sample_weight)
+        assert isinstance(joined, ScanRows)
+        if missing or not finite:
+            joined = replace(joined, check=False)
+        self._leave_target_out(joined)
+        return joined
+
+    def _reopen_joined(self, X: Any, y: Any, missing: bool = False) -> Rows:
+        """Rows with their targets, to evaluate: the same features as in ``fit``."""
+        if is_path(X):
+            if not isinstance(y, str):
+                raise TypeError("the target of a file is one of its columns: give its name as y")
+            columns = self._file_columns(X)
+            if columns is None:
+                rest = read_file(Path(X), without=y)
+                columns = list(rest.names or ())
+            rows = read_file(Path(X), columns=[*columns, y])
+            return replace(rows, check=False) if missing and isinstance(rows, ScanRows) else rows
+        target = check_target(y)
+        rows = self._open_array(X, None, None, reset=False, missing=missing)
+        assert isinstance(rows, ArrayRows | FrameRows)
+        check_consistent_length(X, target)
+        return JoinedRows(rows, target, None, _name(y))
+
+    def _leave_target_out(self, rows: Rows) -> None:
+        """Record the features, which are all columns but the last."""
+        self.n_features_in_ = rows.n_features - 1
+        if self.n_features_in_ < 1:
+            raise ValueError("there is no column besides the target")
+        if rows.names is not None:
+            self.feature_names_in_ = np.asarray(rows.names[:-1], dtype=object)
+        elif hasattr(self, "feature_names_in_"):
+            del self.feature_names_in_
+        types = getattr(rows, "types", None) or ["float64"] * rows.n_features
+        self.feature_types_in_ = list(types[:-1])
+
+
+def check_target(y: Any) -> Array:
+    """A target as one number per record; raises for what is not."""
+    if y is None:
+        raise ValueError(
+            "this estimator requires y to be passed, but the target y is None; for a file, y is "
+            "the name of its target column"
+        )
+    if isinstance(y, str):
+        raise TypeError("y names a column, which only files have; pass the values")
+    target = column_or_1d(y, warn=True)
+    try:
+        return np.asarray(target, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise ValueError(f"y must be numbers, got values of type {target.dtype}") from None
+
+
+def _unweighted(rows: ArrayRows | FrameRows) -> ArrayRows | FrameRows:
+    if isinstance(rows, ArrayRows):
+        return ArrayRows(rows.X, None, rows.names, rows.check)
+    return FrameRows(rows.frame, None, rows.check)
+
+
+def _name(y: Any) -> str:
+    return str(getattr(y, "name", None) or "target")
