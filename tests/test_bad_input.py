@@ -3,6 +3,7 @@
 import builtins
 import json
 import re
+import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -12,7 +13,16 @@ import pytest
 import scipy.sparse
 
 import privem
-from privem import FactorAnalysis, GaussianMixture, KMeans
+from privem import (
+    CategoricalMixture,
+    FactorAnalysis,
+    GaussianMixture,
+    KMeans,
+    MissingCovariateRegression,
+    RegressionMixture,
+    SymmetricMixture,
+    SymmetricRegressionMixture,
+)
 from privem.estimators.store import _checksum
 from privem.sources import read_file
 
@@ -468,6 +478,139 @@ def _(folder):
         yield lambda model=model: model.set_params(max_iter="10").fit(X)
 
 
+def regressions(**more) -> Iterator:
+    """Every estimator with a target, exact and private."""
+    for epsilon in (None, 1.0):
+        yield SymmetricRegressionMixture(epsilon=epsilon, **more)
+        yield MissingCovariateRegression(epsilon=epsilon, **more)
+        yield RegressionMixture(epsilon=epsilon, **more)
+
+
+def with_noise(**more) -> Iterator:
+    for cls in (SymmetricMixture, SymmetricRegressionMixture, MissingCovariateRegression):
+        for epsilon in (None, 1.0):
+            yield cls(epsilon=epsilon, **more)
+
+
+def each_target(y, *inputs, models=regressions) -> Iterator:
+    for rows in inputs or (X, pandas.DataFrame(X, columns=NAMES), pl.DataFrame(X, schema=NAMES)):
+        for model in models():
+            yield lambda rows=rows, model=model: model.fit(rows, y)
+
+
+@case("a noise variance of zero or below")
+def _(folder):
+    for value in (0.0, -1.0):
+        for model in with_noise(noise_variance=value):
+            yield lambda model=model: model.fit(X, X[:, 0])
+
+
+@case("tau or clip of zero or below")
+def _(folder):
+    for name in ("tau", "clip"):
+        for model in with_noise(**{name: 0.0}):
+            yield lambda model=model: model.fit(X, X[:, 0])
+
+
+@case("no target")
+def _(folder):
+    yield from each_target(None)
+
+
+@case("a target of another length")
+def _(folder):
+    yield from each_target(X[:29, 0])
+
+
+@case("a target of two columns")
+def _(folder):
+    yield from each_target(X[:, :2])
+
+
+@case("a target of words")
+def _(folder):
+    yield from each_target(["a"] * 30)
+    yield from each_target(np.array(["1.5x"] * 30, dtype=object))
+
+
+@case("NaN in the target")
+def _(folder):
+    yield from each_target(with_value(np.nan)[:, 1])
+    list(forms(with_value(np.nan), folder))
+
+    def exact():  # a private fit says nothing of a file's values
+        return (model for model in regressions() if model.epsilon is None)
+
+    yield from each_target("b", folder / "x.csv", folder / "x.parquet", models=exact)
+
+
+@case("a file without the target column")
+def _(folder):
+    list(forms(X, folder))
+    yield from each_target("wage", folder / "x.csv", folder / "x.parquet")
+
+
+@case("a file with no column beside the target")
+def _(folder):
+    pl.DataFrame({"a": X[:, 0]}).write_parquet(folder / "x.parquet")
+    yield from each_target("a", folder / "x.parquet")
+
+
+@case("more iterations than records (a private fit, replace-one)")
+def _(folder):
+    for model in with_noise(n_iter=50, neighbours="replace-one", method="gradient"):
+        if model.epsilon is not None:
+            yield lambda model=model: model.fit(X, X[:, 0])
+
+
+PETS = {"pet": ["cat", "dog", "cow"] * 9, "car": ["yes", "no", "no"] * 9}
+
+
+@case("a value outside the declared categories")
+def _(folder):
+    pl.DataFrame(PETS).write_csv(folder / "x.csv")
+    pl.DataFrame(PETS).write_parquet(folder / "x.parquet")
+    rows = np.column_stack([PETS["pet"], PETS["car"]])
+    for table in (rows, pandas.DataFrame(PETS), folder / "x.csv", folder / "x.parquet"):
+        model = CategoricalMixture(categories=[["cat", "dog"], ["no", "yes"]], epsilon=None)
+        yield lambda table=table, model=model: model.fit(table)
+        private = CategoricalMixture(categories=[["cat", "dog"], ["no", "yes"]]).fit(table)
+        assert np.isfinite(private.category_probs_[0]).all()
+
+
+@case("a gap in a column of categories")
+def _(folder):
+    gap = {"pet": ["cat", None, "cow"] * 9, "car": ["yes", "no", "no"] * 9}
+    pl.DataFrame(gap).write_csv(folder / "x.csv")
+    pl.DataFrame(gap).write_parquet(folder / "x.parquet")
+    for table in (pandas.DataFrame(gap), folder / "x.csv", folder / "x.parquet"):
+        model = CategoricalMixture(epsilon=None)
+        yield lambda table=table, model=model: model.fit(table)
+    private = CategoricalMixture(categories=[["cat", "cow"], ["no", "yes"]])
+    yield lambda: private.fit(pandas.DataFrame(gap))
+    assert np.isfinite(private.fit(folder / "x.csv").category_probs_[0]).all()
+
+
+@case("a column that is always missing")
+def _(folder):
+    gone = X.copy()
+    gone[:, 1] = np.nan
+    for model in (model for model in with_noise() if isinstance(model, MissingCovariateRegression)):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # no bounds stand out of so few
+            yield model.fit(gone, X[:, 0] + 0.1 * X[:, 2])
+        assert model.epsilon is not None or model.coef_[1] == 0
+
+
+@case("columns that are never missing")
+def _(folder):
+    y = X @ [1.0, -2.0, 0.5] + 0.1 * np.random.default_rng(1).normal(size=30)
+    model = MissingCovariateRegression(epsilon=None).fit(X, y)
+    np.testing.assert_allclose(model.coef_, np.linalg.lstsq(X, y)[0], rtol=1e-4)
+    yield model
+    yield MissingCovariateRegression(bounds=5, target_bounds=9).fit(X, y)
+
+
 @case("epsilon of zero or below")
 def _(folder):
     for model in estimators(epsilon=0.0):
@@ -513,7 +656,7 @@ def _(folder):
 def check_valid(model):
     """Every fitted number finite, every covariance positive definite, predictions usable."""
     for name, value in vars(model).items():
-        if name.endswith("_") and not name.startswith("feature_"):
+        if name.endswith("_") and not name.startswith(("feature_", "privacy_")):
             assert np.isfinite(np.asarray(value, dtype=float)).all(), name
     if isinstance(model, GaussianMixture):
         covariances = model.covariances_

@@ -20,6 +20,7 @@ LEVELS = {
     "run": 3,
     "ledger": 3,
     "meter": 3,
+    "local": 3,
     "statement": 3.5,  # says what the meter has counted
     "estimators": 4,
     "cli": 5,

@@ -10,7 +10,20 @@ import pytest
 import privem
 
 # The public names of the design (docs/all-of-privem.md) that exist by now.
-NAMES = {"GaussianMixture", "KMeans", "FactorAnalysis", "ModelFileError", "load"}
+NAMES = {
+    "CategoricalMixture",
+    "FactorAnalysis",
+    "GaussianMixture",
+    "KMeans",
+    "MissingCovariateRegression",
+    "ModelFileError",
+    "PrivateMean",
+    "RegressionMixture",
+    "SymmetricMixture",
+    "SymmetricRegressionMixture",
+    "load",
+    "private_mean",
+}
 GPU = {"torch", "cupy"}
 
 
@@ -31,7 +44,19 @@ def test_every_public_object_is_explained_with_an_example(name):
         assert ">>>" in text, f"privem.{name} has no example"
 
 
-@pytest.mark.parametrize("name", ["GaussianMixture", "KMeans", "FactorAnalysis"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "GaussianMixture",
+        "KMeans",
+        "FactorAnalysis",
+        "CategoricalMixture",
+        "MissingCovariateRegression",
+        "RegressionMixture",
+        "SymmetricMixture",
+        "SymmetricRegressionMixture",
+    ],
+)
 def test_every_parameter_and_method_is_documented(name):
     cls = getattr(privem, name)
     text = inspect.getdoc(cls)

@@ -1,7 +1,33 @@
 """privem: Expectation Maximization without giving away the people in the data."""
 
-from .estimators import FactorAnalysis, GaussianMixture, KMeans, ModelFileError, load
+from .estimators import (
+    CategoricalMixture,
+    FactorAnalysis,
+    GaussianMixture,
+    KMeans,
+    MissingCovariateRegression,
+    ModelFileError,
+    PrivateMean,
+    RegressionMixture,
+    SymmetricMixture,
+    SymmetricRegressionMixture,
+    load,
+    private_mean,
+)
 
 __version__ = "0.1.0"
 
-__all__ = ["FactorAnalysis", "GaussianMixture", "KMeans", "ModelFileError", "load"]
+__all__ = [
+    "CategoricalMixture",
+    "FactorAnalysis",
+    "GaussianMixture",
+    "KMeans",
+    "MissingCovariateRegression",
+    "ModelFileError",
+    "PrivateMean",
+    "RegressionMixture",
+    "SymmetricMixture",
+    "SymmetricRegressionMixture",
+    "load",
+    "private_mean",
+]

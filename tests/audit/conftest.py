@@ -6,14 +6,29 @@ from functools import partial
 import numpy as np
 import pytest
 
+from privem.models.bounding import Clip, Robust
 from privem.models.bounds import OctaveQuery, PlaceQuery
+from privem.models.categorical_mixture import Classes, ClassQuery, PairsQuery
 from privem.models.count import CountQuery
+from privem.models.directions import DirectionsQuery
 from privem.models.gaussian_mixture import Mixture
+from privem.models.gradient import BoundedGradientQuery, Squares
+from privem.models.gradients import (
+    MissingCovariateGradient,
+    SymmetricGradient,
+    SymmetricRegressionGradient,
+)
+from privem.models.missing_moments import ObservedMomentsQuery, ScalesQuery
+from privem.models.norms import NormQuery, SquaresQuery
 from privem.models.private_kmeans import BoundedClusterQuery
 from privem.models.private_mixture import BoundedQuery
 from privem.models.private_moments import BoundedMomentsQuery
 from privem.models.region import Region
+from privem.models.regression_mixture import Bounded, RegressionQuery, Regressions
+from privem.models.regression_start import ResidualDirections
+from privem.models.robust_mean import RobustMeanQuery
 from privem.models.sensitivity import MomentWeights
+from privem.models.shrink import clip_radius
 
 D = 2
 REGION = Region.box(-np.ones(D), np.ones(D))
@@ -48,7 +63,55 @@ def _moments():
     return BoundedMomentsQuery(REGION, MomentWeights.balanced(D, REGION.reach, count=False))
 
 
+# One feature and a target, as the two columns are for a regression.
+SIDE = Region.box(-np.ones(1), np.ones(1))
+
+
+def _gradient(model, bounding):
+    if model is SymmetricGradient:
+        squares = Squares(0.2, 3.0)
+        return BoundedGradientQuery(
+            model(np.array([0.5, 0.5]), 0.1), bounding, REGION, squares=squares
+        )
+    return BoundedGradientQuery(model(np.array([0.7]), 0.1), bounding, SIDE, SIDE)
+
+
+def _classes():
+    # Sure of its class: values of 1 in both columns are one, everything else the other.
+    profiles = np.array([[1e-9, 1 - 1e-9] * 2, [0.5, 0.5] * 2])
+    return ClassQuery(Classes(np.array([0.5, 0.5]), profiles), (2, 2), 1.0)
+
+
+def _regressions(components):
+    lines = Regressions(
+        np.full(components, 1 / components),
+        np.array([[1.0, 0.0], [-1.0, 0.0]])[:components],
+        np.full(components, 0.01),
+        10 * np.eye(1),
+        np.zeros(1),
+    )
+    if components == 1:
+        return ResidualDirections(lines, REGION)
+    w = MomentWeights.balanced(D, clip_radius(D))
+    return RegressionQuery(lines, Bounded(REGION, w))
+
+
 QUERIES = {
+    "classes": _classes,
+    "pairs": lambda: PairsQuery((2, 2), 1.0),
+    "regressions": partial(_regressions, 2),
+    "residuals": partial(_regressions, 1),
+    "scales": lambda: ScalesQuery(SIDE, SIDE, (1.0, 1.0)),
+    "observed moments": lambda: ObservedMomentsQuery(SIDE, SIDE, (1.0, 1.0)),
+    "mean clip": lambda: RobustMeanQuery(np.zeros(D), np.ones(D), Clip(1.0)),
+    "mean robust": lambda: RobustMeanQuery(np.zeros(D), np.ones(D), Robust(0.6, 1.73)),
+    "gradient mixture": partial(_gradient, SymmetricGradient, Clip(0.8)),
+    "gradient regression": partial(_gradient, SymmetricRegressionGradient, Robust(0.05, 1.73)),
+    "gradient missing": partial(_gradient, MissingCovariateGradient, Clip(0.3)),
+    "directions": lambda: DirectionsQuery(REGION, 0.5),
+    "signed directions": lambda: DirectionsQuery(SIDE, 0.5, None, SIDE, 0.01),
+    "squares": lambda: SquaresQuery(SIDE, (1.0, 1.0), SIDE),
+    "norms": lambda: NormQuery((1, 1)),
     "count": CountQuery,
     "moments": _moments,
     **{f"mixture {r}": partial(_mixture, r, "full") for r in ("whitened", "joint", "ggg", "llg")},

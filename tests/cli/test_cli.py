@@ -362,7 +362,7 @@ def test_bad_usage_is_2(models, tmp_path):
     failing(*fit, "-k", 2, "--model", "svm", code=2, words="svm")
     failing(*fit, "-k", 2, "--tol", "nan", code=2, words="tol")
     failing(*fit, "-k", 2, "--n-jobs", 0, code=2, words="--n-jobs")
-    failing(*fit, "-k", 2, "-m", "fa", "--n-init", 3, code=2, words="--n-init is for gmm and")
+    failing(*fit, "-k", 2, "-m", "fa", "--n-init", 3, code=2, words="--n-init is for gmm, kmeans,")
     failing(*fit, "-k", 2, "-m", "kmeans", "--prior", "map", code=2, words="--prior is for gmm")
     failing(*fit, "-k", 2, "--columns", "age,,x", code=2, words="--columns")
     failing(*fit, "-k", 2, "--columns", "a,w", "--weight", "w", code=2, words="--weight")
@@ -590,11 +590,13 @@ def test_the_unexpected_is_1_and_debug_shows_it(models, tmp_path, monkeypatch):
 
 OPTIONS = {
     "fit": "--components --output --model --columns --weight --covariance --prior --max-iter --tol "
-    "--n-init --seed --n-jobs --json --quiet DATA gmm|kmeans|fa full|tied|diag|spherical "
-    "--epsilon --delta --bound --neighbours --n-iter add-remove|replace-one --exact --type",
+    "--n-init --seed --n-jobs --json --quiet DATA gmm kmeans fa full|tied|diag|spherical "
+    "--epsilon --delta --bound --neighbours --n-iter add-remove|replace-one --exact --type "
+    "--target --category --noise-variance --method auto|moments|gradient symmetric "
+    "symmetric-regression missing-regression regression-mixture categorical",
     "audit": "--json MODEL",
     "sample": "--rows --output --seed MODEL",
-    "score": "--json MODEL DATA",
+    "score": "--json --target MODEL DATA",
     "demo": "--out --rows --seed",
 }
 

@@ -121,7 +121,7 @@ def test_missing_values_in_a_file_pass_silently(tmp_path):
         (["--exact", "--n-iter", 3], "--n-iter is for private fits"),
         (["--max-iter", 3], "--max-iter is for exact fits"),
         (["--tol", 0.1, "-m", "kmeans"], "--tol is for exact fits"),
-        (["-m", "fa", "--n-iter", 3], "--n-iter is for gmm and kmeans"),
+        (["-m", "fa", "--n-iter", 3], "--n-iter is for gmm, kmeans, symmetric"),
     ],
 )
 def test_bad_terms_are_refused(people, tmp_path, options, words):

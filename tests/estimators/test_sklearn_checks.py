@@ -7,7 +7,16 @@ from sklearn.utils.estimator_checks import (
     parametrize_with_checks,
 )
 
-from privem import FactorAnalysis, GaussianMixture, KMeans
+from privem import (
+    CategoricalMixture,
+    FactorAnalysis,
+    GaussianMixture,
+    KMeans,
+    MissingCovariateRegression,
+    RegressionMixture,
+    SymmetricMixture,
+    SymmetricRegressionMixture,
+)
 
 EXACT = [
     *(GaussianMixture(n_components=k, epsilon=None) for k in (1, 3)),
@@ -21,10 +30,25 @@ EXACT = [
     FactorAnalysis(epsilon=None),
     *(FactorAnalysis(n_components=k, epsilon=None) for k in (1, 3)),
     FactorAnalysis(n_components=3, update="em", epsilon=None),
+    SymmetricMixture(epsilon=None),
+    SymmetricRegressionMixture(epsilon=None),
+    *(CategoricalMixture(k, epsilon=None) for k in (1, 2)),
+    *(RegressionMixture(k, epsilon=None) for k in (1, 2)),
+    MissingCovariateRegression(epsilon=None),
 ]
 
 
-@parametrize_with_checks(EXACT)
+WHY = "the check fits on some categories (an exact fit reads them off) and predicts others"
+NOT_DECLARED = {"check_sample_weight_equivalence_on_dense_data": WHY}
+
+
+def not_for_categories(estimator):
+    if not isinstance(estimator, CategoricalMixture):
+        return {}
+    return NOT_DECLARED
+
+
+@parametrize_with_checks(EXACT, expected_failed_checks=not_for_categories)
 def test_exact_fits(estimator, check):
     check(estimator)
 
@@ -37,6 +61,16 @@ PRIVATE = [
     KMeans(n_clusters=3),
     FactorAnalysis(),
     FactorAnalysis(n_components=3),
+]
+PRIVATE += [
+    cls(epsilon=1.0, method=method)
+    for cls in (SymmetricMixture, SymmetricRegressionMixture)
+    for method in ("moments", "gradient")
+]
+PRIVATE += [
+    CategoricalMixture(2, categories=list(range(8))),
+    *(RegressionMixture(k) for k in (1, 2)),
+    *(MissingCovariateRegression(method=method) for method in ("auto", "moments", "gradient")),
 ]
 # What no honest differentially private estimator can do. Beside these, scikit-learn itself does not
 # compare two fits where the tag non_deterministic says that they differ: pipelines, transformers.
@@ -53,7 +87,15 @@ EXEMPT = {
     GaussianMixture: SILENT,
     KMeans: SILENT | FRESH | {"check_clustering": "fifty rows; labels_ would be a release"},
     FactorAnalysis: SILENT | FRESH,
+    SymmetricMixture: SILENT,
+    SymmetricRegressionMixture: SILENT | FRESH,
+    MissingCovariateRegression: SILENT,
+    RegressionMixture: SILENT | FRESH,
+    CategoricalMixture: SILENT | FRESH | NOT_DECLARED,
 }
+# On so few rows two fits may agree by chance, where labels are two (in one of three draws) or where
+# coefficients are shrunk to zero (rarely): neither a pass nor a failure would mean anything.
+CHANCE = {SymmetricMixture: FRESH, MissingCovariateRegression: FRESH}
 
 
 @pytest.mark.filterwarnings("ignore:no bounds stood out of the noise:UserWarning")
@@ -64,6 +106,8 @@ EXEMPT = {
     xfail_strict=True,  # an exemption that is not needed fails
 )
 def test_private_fits(estimator, check):
+    if check.func.__name__ in CHANCE.get(type(estimator), ()):
+        pytest.skip("noise is fresh in every fit, and two may agree by chance")
     check(estimator)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import signal
 import sys
 from pathlib import Path
@@ -12,10 +11,11 @@ import click
 import typer
 
 from ..report import RECORD_SUFFIXES, check_destination
-from ..sources.types import check_type
 from .console import emit, emit_json, note, show
 from .failures import EXIT_CODES, Command, Commands, ExitCode
-from .fitting import Covariance, Kind, Neighbours, PriorKind, Settings, fit_file
+from .fitting import Covariance, Method, Neighbours, PriorKind, Settings, fit_file
+from .kinds import Kind
+from .options import columns_of, types_of
 from .summary import describe
 from .using import open_model, sample_model, score_file
 
@@ -64,24 +64,32 @@ def privem(
 @app.command(cls=Command, epilog=EXIT_CODES)
 def fit(
     data: Data,
-    components: Annotated[
-        int,
-        typer.Option(
-            "--components", "-k", min=1, help="Number of components, clusters or factors."
-        ),
-    ],
     output: Annotated[
         Path, typer.Option("--output", "-o", metavar="FILE", help="Where to save the model (JSON).")
     ],
+    components: Annotated[
+        int | None,
+        typer.Option(
+            "--components",
+            "-k",
+            min=1,
+            help="Number of components, clusters, factors, lines or classes; the others have none "
+            "to choose.",
+        ),
+    ] = None,
     model: Annotated[
-        Kind, typer.Option("--model", "-m", help="Gaussian mixture, k-means or factor analysis.")
+        Kind, typer.Option("--model", "-m", metavar="NAME", help="What to fit: see above.")
     ] = Kind.gmm,
+    target: Annotated[
+        str | None,
+        typer.Option("--target", metavar="COLUMN", help="What a regression is to explain."),
+    ] = None,
     columns: Annotated[
         list[str] | None,
         typer.Option(
             "--columns",
             metavar="A,B,...",
-            help="Which columns, by name; may be repeated. All but the weight if not given.",
+            help="Which columns, by name; may be repeated. Default: all but weight and target.",
         ),
     ] = None,
     weight: Annotated[
@@ -112,8 +120,9 @@ def fit(
         typer.Option(
             "--max-iter",
             min=1,
-            help="At most so many iterations; gmm and kmeans: of an exact fit. Default: 100 (gmm), "
-            "300 (kmeans), 1000 (fa).",
+            help="At most so many iterations of an exact fit (fa: of any). Default: 100 (gmm), "
+            "300 (kmeans), 1000 (fa, regression-mixture, categorical), 500 (symmetric*), 5000 "
+            "(missing-regression).",
         ),
     ] = None,
     tol: Annotated[
@@ -121,7 +130,7 @@ def fit(
         typer.Option(
             "--tol",
             min=0.0,
-            help="Stop when an iteration gains less; gmm and kmeans: in an exact fit.",
+            help="Stop an exact fit (fa: any) when an iteration gains less.",
         ),
     ] = None,
     n_init: Annotated[
@@ -145,8 +154,29 @@ def fit(
         typer.Option(
             "--bound",
             metavar="COLUMN=LOW:HIGH",
-            help="Public limits of a column; for every column or none (then they are estimated).",
+            help="Public limits of a column; for every column or none (then they are estimated). "
+            "Those of the target may be given or not.",
         ),
+    ] = None,
+    category: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--category",
+            metavar="COLUMN=A,B,...",
+            help="Public list of a column's categories; a private fit of categorical needs one for "
+            "every column.",
+        ),
+    ] = None,
+    noise_variance: Annotated[
+        float | None,
+        typer.Option(
+            "--noise-variance",
+            help="Of symmetric* and missing-regression, where it is known. Default: estimated.",
+        ),
+    ] = None,
+    method: Annotated[
+        Method | None,
+        typer.Option("--method", help="Of symmetric* and missing-regression. Default: auto."),
     ] = None,
     neighbours: Annotated[
         Neighbours | None,
@@ -173,10 +203,20 @@ def fit(
 
     DATA is a .csv, .parquet or .npy file, or a folder of .parquet or .csv files.
 
+    \b
+    gmm                   a Gaussian mixture
+    kmeans                k-means
+    fa                    factor analysis
+    symmetric             x is b or -b, and noise
+    symmetric-regression  the target is <b, x> or -<b, x>, and noise
+    missing-regression    it is <b, x> and noise; fields of x may be empty
+    regression-mixture    it follows one of K lines
+    categorical           K latent classes, over columns of categories
+
     The whole fit is differentially private, with epsilon 1 and delta 1e-6 unless said otherwise;
     the statement is printed and saved with the model. With --exact nothing is private: treat such a
     model as you would treat the data.
-    """
+    """  # noqa: D301 (the lines between "\\b" and the next empty one stay as they are)
     settings = Settings(
         model,
         components,
@@ -193,11 +233,19 @@ def fit(
         tuple(bound or ()),
         neighbours,
         n_iter,
+        target,
+        tuple(category or ()),
+        noise_variance,
+        method,
     )
     settings.estimator()  # Complains about parameters before any file is touched.
-    chosen, declared = _split(columns), _types(types)
+    chosen, declared = columns_of(columns), types_of(types)
     if chosen is not None and weight in chosen:
         raise click.UsageError(f"--weight {weight!r} is also one of --columns")
+    if target is not None and target in (weight, *(chosen or ())):
+        raise click.UsageError(f"--target {target!r} is also --weight or one of --columns")
+    if declared and model is Kind.categorical:
+        raise click.UsageError("--type is for columns of numbers; categories need none")
     if data.exists() and output.exists() and data.samefile(output):
         raise click.UsageError(f"--output {str(output)!r} would overwrite the data")
     destination = check_destination(output)
@@ -232,7 +280,7 @@ def sample(
 ) -> None:
     """Draw synthetic records from a model.
 
-    MODEL is a file that privem fit wrote: a Gaussian mixture or a factor analysis.
+    MODEL is a file that privem fit wrote: gmm, fa, symmetric or categorical.
 
     Columns have the names and the declared types of the data fitted (--type of privem fit, for
     CSV), and values lie within the bounds of a private fit.
@@ -249,17 +297,25 @@ def sample(
 
 
 @app.command(cls=Command, epilog=EXIT_CODES)
-def score(model: ModelFile, data: Data, as_json: Json = False) -> None:
+def score(
+    model: ModelFile,
+    data: Data,
+    target: Annotated[
+        str | None,
+        typer.Option("--target", metavar="COLUMN", help="The target column of a regression."),
+    ] = None,
+    as_json: Json = False,
+) -> None:
     """Say how well a model describes data; columns are taken by name.
 
     MODEL is a file that privem fit wrote. DATA is a .csv, .parquet or .npy file, or a folder of
     .parquet or .csv files.
 
-    Mean log-density of a row (gmm, fa), or minus the inertia and the mean squared distance to the
-    nearest centre (kmeans). Higher scores are better. They are exact: publishing them is a release
-    about those rows that nobody has paid for.
+    Mean log-density of a row, or of its target given the rest (regressions); minus the inertia and
+    the mean squared distance to the nearest centre (kmeans). Higher scores are better. They are
+    exact: publishing them is a release about those rows that nobody has paid for.
     """
-    summary = score_file(open_model(model), data)
+    summary = score_file(open_model(model), data, target)
     if as_json:
         emit_json(summary)
         return
@@ -327,32 +383,6 @@ def demo(
 
     emit(f"privem demo: synthetic people in {out}\n\n")
     show(*describe_demo(run_demo(out, rows, seed, say=emit)))
-
-
-def _split(columns: list[str] | None) -> list[str] | None:
-    """Names between commas; a name with a comma in it goes in double quotes."""
-    if not columns:
-        return None
-    found: list[str] = []
-    for text in columns:
-        names = [name.strip() for name in next(csv.reader([text], skipinitialspace=True), [])]
-        if not names or not all(names):
-            raise click.UsageError(f"--columns {text!r} does not name columns: expected a,b,c")
-        found += names
-    return found
-
-
-def _types(options: list[str] | None) -> dict[str, str]:
-    found: dict[str, str] = {}
-    for text in options or ():
-        column, equals, kind = text.rpartition("=")
-        if not equals or column in found:
-            raise click.UsageError(f"--type {text!r} is not COLUMN=TYPE, once per column")
-        try:
-            found[column] = check_type(kind)
-        except ValueError as error:
-            raise click.UsageError(f"--type {text!r}: {error}") from error
-    return found
 
 
 def main() -> None:

@@ -13,29 +13,22 @@ from typing import Any
 import click
 from sklearn.exceptions import ConvergenceWarning
 
-from ..estimators import FactorAnalysis, GaussianMixture, KMeans
 from ..report import CannotWrite
 from ..sources import read_file
 from .failures import reading_data
+from .kinds import COUNTED, FACTS, GRADIENT, TARGETED, Kind, in_words
+from .options import categories_of, limits_of
 from .progress import FitProgress, WatchedRows
 from .summary import NOT_PRIVATE, exact_results, public_results
 
 __all__ = [
     "Covariance",
-    "Kind",
+    "Method",
     "Neighbours",
     "PriorKind",
     "Settings",
     "fit_file",
 ]
-
-
-class Kind(StrEnum):
-    """Models by their short names."""
-
-    gmm = "gmm"
-    kmeans = "kmeans"
-    fa = "fa"
 
 
 class Covariance(StrEnum):
@@ -54,6 +47,14 @@ class Neighbours(StrEnum):
     replace_one = "replace-one"
 
 
+class Method(StrEnum):
+    """How the papers' regressions are fitted."""
+
+    auto = "auto"
+    moments = "moments"
+    gradient = "gradient"
+
+
 class PriorKind(StrEnum):
     """Priors of a mixture."""
 
@@ -65,7 +66,7 @@ class Settings:
     """The options of ``privem fit`` that say what to fit; ``None`` is the model's own default."""
 
     kind: Kind
-    components: int
+    components: int | None
     covariance: Covariance | None = None
     prior: PriorKind | None = None
     max_iter: int | None = None
@@ -79,38 +80,61 @@ class Settings:
     bounds: tuple[str, ...] = ()
     neighbours: Neighbours | None = None
     n_iter: int | None = None
+    target: str | None = None
+    categories: tuple[str, ...] = ()
+    noise_variance: float | None = None
+    method: Method | None = None
 
     def estimator(self) -> Any:
         """The estimator, its parameters checked."""
-        count = "n_clusters" if self.kind is Kind.kmeans else "n_components"
-        given: dict[str, Any] = {count: self.components, "n_jobs": self.n_jobs}
+        facts = FACTS[self.kind]
+        given: dict[str, Any] = {"n_jobs": self.n_jobs}
         if self.exact:
             given["epsilon"] = None
         self._refuse_the_other_kind()
+        every = tuple(Kind)
+        many_starts = (Kind.gmm, Kind.kmeans, Kind.regression_mixture, Kind.categorical)
         options = {
-            "epsilon": (self.epsilon, "--epsilon", tuple(Kind)),
-            "delta": (self.delta, "--delta", tuple(Kind)),
-            "neighbours": (self.neighbours, "--neighbours", tuple(Kind)),
-            "n_iter": (self.n_iter, "--n-iter", (Kind.gmm, Kind.kmeans)),
+            facts.count: (self.components, "--components", COUNTED),
+            "target": (self.target, "--target", TARGETED),
+            "categories": (self.categories or None, "--category", (Kind.categorical,)),
+            "bounds": (self.bounds or None, "--bound", _but(Kind.categorical)),
+            "epsilon": (self.epsilon, "--epsilon", every),
+            "delta": (self.delta, "--delta", every),
+            "neighbours": (self.neighbours, "--neighbours", every),
+            "n_iter": (self.n_iter, "--n-iter", _but(Kind.fa)),
             "covariance_type": (self.covariance, "--covariance", (Kind.gmm,)),
             "prior": (self.prior, "--prior", (Kind.gmm,)),
-            "n_init": (self.n_init, "--n-init", (Kind.gmm, Kind.kmeans)),
-            "max_iter": (self.max_iter, "--max-iter", tuple(Kind)),
-            "tol": (self.tol, "--tol", tuple(Kind)),
-            "random_state": (self.seed, "--seed", tuple(Kind)),
+            "n_init": (self.n_init, "--n-init", many_starts),
+            "noise_variance": (self.noise_variance, "--noise-variance", GRADIENT),
+            "method": (self.method, "--method", GRADIENT),
+            "max_iter": (self.max_iter, "--max-iter", every),
+            "tol": (self.tol, "--tol", every),
+            "random_state": (self.seed, "--seed", every),
         }
         for name, (value, option, kinds) in options.items():
             if value is None:
+                if option in _NEEDED and self.kind in kinds:
+                    raise click.UsageError(f"--model {self.kind} needs {option}: {_NEEDED[option]}")
                 continue
             if self.kind not in kinds:
-                words = " and ".join(kinds)
-                raise click.UsageError(f"{option} is for {words}, not for --model {self.kind}")
-            given[name] = str(value) if isinstance(value, StrEnum) else value
+                raise click.UsageError(
+                    f"{option} is for {in_words(kinds)}, not for --model {self.kind}"
+                )
+            if name in ("target", "categories", "bounds"):
+                continue  # which the columns of the file have a say in
+            given[str(name)] = str(value) if isinstance(value, StrEnum) else value
         if self.n_jobs == 0:
             raise click.UsageError("--n-jobs must not be 0; -1 means every core")
-        self.limits([])
-        classes = {Kind.gmm: GaussianMixture, Kind.kmeans: KMeans, Kind.fa: FactorAnalysis}
-        estimator: Any = classes[self.kind](**given)
+        limits_of(self.bounds)
+        if self.kind is Kind.categorical:
+            given["categories"] = list(categories_of(self.categories).values()) or None
+        if self.kind is Kind.categorical and not self.categories and not self.exact:
+            raise click.UsageError(
+                "a private fit of --model categorical needs --category COLUMN=A,B,... for every "
+                "column: to read categories off the data would give rare ones away"
+            )
+        estimator: Any = facts.estimator(**given)
         try:
             estimator._check_parameters()
         except (TypeError, ValueError) as error:
@@ -140,30 +164,38 @@ class Settings:
                 f"{odd[0]} is for exact fits: a private one takes --n-iter; or give --exact"
             )
 
-    def limits(self, columns: Sequence[str]) -> Any:
-        """``bounds=`` for these columns, or for none of them a check of the options' form."""
-        found: dict[str, tuple[float, float]] = {}
-        for text in self.bounds:
-            column, equals, values = text.rpartition("=")
-            try:
-                low, high = (float(value) for value in values.split(":"))
-            except ValueError:
-                equals = ""
-            if not equals or column in found or not low < high:
-                raise click.UsageError(
-                    f"--bound {text!r} is not COLUMN=LOW:HIGH with LOW below HIGH, once per column"
-                )
-            found[column] = (low, high)
-        if not found or not columns:
-            return None
-        if set(found) != set(columns):
-            unknown, without = sorted(set(found) - set(columns)), sorted(set(columns) - set(found))
-            wrong = [f"not fitted: {', '.join(unknown)}"] * bool(unknown)
-            wrong += [f"without one: {', '.join(without)}"] * bool(without)
-            raise click.UsageError(
-                f"--bound is for every column fitted or for none; {'; '.join(wrong)}"
-            )
-        return tuple(zip(*(found[name] for name in columns), strict=True))
+    def tell(self, estimator: Any, columns: Sequence[str]) -> None:
+        """Give an estimator what was said of single columns: bounds, or categories."""
+        limits, categories = limits_of(self.bounds), categories_of(self.categories)
+        if self.target in limits:
+            estimator.target_bounds = limits.pop(self.target)
+        if limits:
+            _refuse_odd("--bound", limits, columns)
+            sides = zip(*(limits[name] for name in columns), strict=True)
+            estimator.bounds = tuple(sides)
+        if categories:
+            _refuse_odd("--category", categories, columns)
+            estimator.categories = [categories[name] for name in columns]
+
+
+_NEEDED = {
+    "--components": "how many there are",
+    "--target": "the column to be explained",
+}
+
+
+def _but(kind: Kind) -> tuple[Kind, ...]:
+    return tuple(other for other in Kind if other is not kind)
+
+
+def _refuse_odd(option: str, given: Mapping[str, Any], columns: Sequence[str]) -> None:
+    unknown, without = sorted(set(given) - set(columns)), sorted(set(columns) - set(given))
+    wrong = [f"not fitted: {', '.join(unknown)}"] * bool(unknown)
+    wrong += [f"without one: {', '.join(without)}"] * bool(without)
+    if wrong:
+        raise click.UsageError(
+            f"{option} is for every column fitted or for none; {'; '.join(wrong)}"
+        )
 
 
 def fit_file(
@@ -184,18 +216,19 @@ def fit_file(
         FitProgress(estimator.max_iter, quiet) as progress,
     ):
         warnings.simplefilter("always")
-        opened: Any = read_file(data, columns=columns, weight=weight, types=types)
-        if not settings.exact:
-            # A private fit maps bad values by a fixed rule: an error would be a release.
-            opened = replace(opened, check=False)
-        # Only an exact fit counts its rows, on the screen or in the summary, or minds having none.
-        rows: Any = WatchedRows(opened, progress.seen) if settings.exact else opened
-        if settings.bounds:
-            # A .npy file has no names: the ones that privem sample gives its columns.
-            made_up = [f"x{j}" for j in range(rows.n_features)]
-            estimator.bounds = settings.limits(rows.names or made_up)
         estimator._watch = progress.watch
-        estimator.fit(rows)
+        if settings.kind is Kind.categorical:
+            counted = fit_categories(settings, estimator, data, columns, weight)
+        else:
+            opened = _open(settings, data, columns, weight, types)
+            # Only an exact fit counts its rows, on the screen or in the summary, or minds having
+            # none.
+            rows: Any = WatchedRows(opened, progress.seen) if settings.exact else opened
+            # A .npy file has no names: the ones that privem sample gives its columns.
+            names = rows.names or [f"x{j}" for j in range(rows.n_features)]
+            settings.tell(estimator, names[:-1] if settings.target else names)
+            estimator.fit(rows)
+            counted = (rows.count, rows.total_weight) if settings.exact else None
         del estimator._watch
     seconds = time.perf_counter() - start
     try:
@@ -208,6 +241,7 @@ def fit_file(
         "data": str(data),
         "output": str(destination),
         "columns": estimator._names(),
+        **({"target": settings.target} if settings.target else {}),
         "components": settings.components,
         "private": not settings.exact,
         "epsilon": estimator.epsilon,
@@ -216,16 +250,61 @@ def fit_file(
         "iterations": int(estimator.n_iter_),
         "warnings": list(dict.fromkeys(str(warning.message) for warning in caught)),
     }
-    if not settings.exact:
+    if counted is None:
         # How many rows there are, how long it took, what else was seen: nobody paid for it.
         return estimator, summary | {
             "privacy": estimator.privacy_.to_dict(),
             **public_results(estimator),
         }
     return estimator, summary | {
-        "rows": rows.count,
-        "total_weight": rows.total_weight,
+        "rows": counted[0],
+        "total_weight": counted[1],
         "converged": not stopped,
         "seconds": round(seconds, 6),
-        **exact_results(estimator, rows.total_weight),
+        **exact_results(estimator, counted[1]),
     }
+
+
+def _open(
+    settings: Settings,
+    data: Path,
+    columns: Sequence[str] | None,
+    weight: str | None,
+    types: Mapping[str, str] | None,
+) -> Any:
+    """Rows of a file, a target as their last column."""
+    if settings.target is not None:
+        if data.suffix == ".npy":
+            raise ValueError(f"{str(data)!r}: a .npy file has no column names, so no target column")
+        if columns is None:
+            columns = read_file(data, weight=weight, without=settings.target).names or ()
+        columns = [*columns, settings.target]
+    rows: Any = read_file(data, columns=columns, weight=weight, types=types)
+    # A private fit maps bad values by a fixed rule: an error would be a release. And where values
+    # may be missing, the estimator looks itself.
+    if not settings.exact or settings.kind is Kind.missing_regression:
+        rows = replace(rows, check=False)
+    return rows
+
+
+def fit_categories(
+    settings: Settings,
+    estimator: Any,
+    data: Path,
+    columns: Sequence[str] | None,
+    weight: str | None,
+) -> tuple[int, float] | None:
+    """Fit columns of categories, read whole; how many rows and their weight, if that is exact."""
+    table, weights = estimator._read(data, None, weight, reset=True)
+    names = [f"x{j}" for j in range(table.shape[1])] if data.suffix == ".npy" else table.columns
+    if columns is not None:
+        for name in columns:
+            if name not in names:
+                raise ValueError(f"{str(data)!r} has no column {name!r}; it has {', '.join(names)}")
+        table = table[:, [names.index(name) for name in columns]]
+        names = list(columns)
+    settings.tell(estimator, names)
+    estimator.fit(table, sample_weight=weights)
+    if not settings.exact:
+        return None
+    return len(table), float(len(table) if weights is None else weights.sum())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar, Self, TypeVar
@@ -21,10 +21,11 @@ from ..sources import ArrayRows, FrameRows, LocalSource, is_path, read_file
 from ..sources.checks import refuse_nan, refuse_non_finite, refuse_weights
 from ..sources.files import ScanRows
 from ..sources.frame import is_frame
+from ..sources.joined import JoinedRows
 from ..sources.local import effective_threads, one_blas_thread
 from ..sources.types import type_name
 from .parameters import check_int
-from .people import People, per_person
+from .people import People, owners, per_person
 from .private import Terms, forget_private
 from .store import save_model
 
@@ -87,13 +88,7 @@ class Estimator(BaseEstimator):  # type: ignore[misc]
             types = getattr(rows, "types", None)
             self.feature_types_in_ = ["float64"] * rows.n_features if types is None else list(types)
             return rows
-        rows = self._open_array(X, sample_weight, groups, reset=True, finite=finite)
-        if isinstance(rows, FrameRows):
-            self.feature_types_in_ = rows.types
-        else:
-            # The array's own type, before it became floating-point; a list declares none.
-            self.feature_types_in_ = [type_name(getattr(X, "dtype", None))] * rows.n_features
-        return rows
+        return self._open_array(X, sample_weight, groups, reset=True, finite=finite)
 
     def _open_stream(self, X: Any, y: Any, weight: Any, groups: Any) -> Rows:
         if groups is not None:
@@ -106,9 +101,16 @@ class Estimator(BaseEstimator):  # type: ignore[misc]
         return read_file(Path(X), weight=weight, without=y if isinstance(y, str) else None)
 
     def _open_array(
-        self, X: Any, weight: Any, groups: Any, reset: bool, finite: bool = True
+        self,
+        X: Any,
+        weight: Any,
+        groups: Any,
+        reset: bool,
+        finite: bool = True,
+        missing: bool = False,
     ) -> Rows:
         rows: Rows
+        finite = finite and not missing
         if is_frame(X):
             validate_data(self, X, reset=reset, skip_check_array=True)
             if not len(X):
@@ -117,31 +119,42 @@ class Estimator(BaseEstimator):  # type: ignore[misc]
         else:
             # What is not finite is refused by ourselves: our error names the row and the column.
             dtypes = [np.float64, np.float32]
-            X = validate_data(self, X, reset=reset, dtype=dtypes, ensure_all_finite=False)
+            checked = validate_data(self, X, reset=reset, dtype=dtypes, ensure_all_finite=False)
             if finite:
-                refuse_non_finite(X, 0, getattr(self, "feature_names_in_", None))
-            rows = ArrayRows(X, _weights(weight, len(X), groups, finite), self._names())
-        if not finite:
+                refuse_non_finite(checked, 0, getattr(self, "feature_names_in_", None))
+            rows = ArrayRows(checked, _weights(weight, len(checked), groups, finite), self._names())
+        if not finite and not missing:
             refuse_nan(rows)
+        if reset:
+            self._set_types(X, rows)
         return rows
+
+    def _set_types(self, X: Any, rows: Rows) -> None:
+        if isinstance(rows, FrameRows):
+            self.feature_types_in_ = rows.types
+        else:
+            # The array's own type, before it became floating-point; a list declares none.
+            self.feature_types_in_ = [type_name(getattr(X, "dtype", None))] * rows.n_features
 
     def _open_privately(
         self, X: Any, y: Any, sample_weight: Any, groups: Any
     ) -> tuple[LocalSource, People]:
         """A source for a private fit, and who its rows belong to."""
-        rows = self._open(X, y, sample_weight, None, finite=False)
+        return self._owned(self._open(X, y, sample_weight, None, finite=False), groups)
+
+    def _owned(self, rows: Rows, groups: Any) -> tuple[LocalSource, People]:
+        """Opened rows as the source of a private fit, and who they belong to."""
         if groups is None:
             weighted = getattr(rows, "weight", None) is not None
-            count = len(rows.X) if isinstance(rows, ArrayRows) else _length(rows)
-            return LocalSource(rows, self.n_jobs), People("record", count, weighted)
-        if not isinstance(rows, ArrayRows | FrameRows):
+            return LocalSource(rows, self.n_jobs), People("record", _length(rows), weighted)
+        if not isinstance(rows, ArrayRows | FrameRows | JoinedRows):
             raise NotImplementedError("groups= is for arrays and frames in this version")
         weight, chosen = per_person(groups, _length(rows))
         if rows.weight is not None:
             weight = weight * np.clip(rows.weight, 0.0, self.max_weight)
         persons = rows.take(chosen)
         weighted = rows.weight is not None
-        source = LocalSource(replace(rows, weight=weight), self.n_jobs, persons)
+        source = LocalSource(replace(rows, weight=weight), self.n_jobs, persons, owners(groups))
         return source, People("person", len(chosen), weighted)
 
     def _terms(self, d: int | None, isotropic: bool = False) -> Terms:
@@ -168,29 +181,43 @@ class Estimator(BaseEstimator):  # type: ignore[misc]
             if hasattr(self, name):
                 delattr(self, name)
 
-    def _set_ground(self, ground: Ground, terms: Terms, meter: Meter, people: People) -> None:
+    def _set_ground(
+        self,
+        ground: Ground,
+        terms: Terms,
+        meter: Meter,
+        people: People,
+        names: Sequence[str] | None = None,
+    ) -> None:
+        """Statement and bounds; ``names`` of the ground's columns, if they are not the features."""
         region = ground.region
         self.bounds_ = (region.to_data(-region.limit), region.to_data(region.limit))
-        if terms.region is not None and not region.ball:
+        if terms.region is not None and not region.ball and names is None:
             # As they were given: to unit coordinates and back, they would lose a last digit.
             low, high = (np.broadcast_to(side, region.d) for side in self.bounds)
             self.bounds_ = (low.astype(np.float64), high.astype(np.float64))
         public = people.public(self.neighbours)
         if people.weighted:
             public["largest sample weight"] = f"{terms.max_weight:g}"
-        kinds = set(self.feature_types_in_)
-        if kinds != {"float64"}:  # which is what columns are that declare nothing
-            each = f"all {kinds.pop()}" if len(kinds) == 1 else ", ".join(self.feature_types_in_)
-            public["column types"] = each
+        public.update(self._known_types())
         self.privacy_ = terms.statement(meter, people.unit, public)
         if ground.found is not None and not ground.found.all():
-            lost = [n for n, ok in zip(self._names(), ground.found, strict=True) if not ok]
+            columns = names or self._names()
+            lost = [n for n, ok in zip(columns, ground.found, strict=True) if not ok]
             warnings.warn(
                 f"no bounds stood out of the noise for {', '.join(lost)}: (-1, 1) was used; give "
                 "bounds=, or use more records or a larger epsilon",
                 UserWarning,
                 stacklevel=4,
             )
+
+    def _known_types(self) -> dict[str, str]:
+        """What a statement says of the columns' types: saved with the model, they are public."""
+        kinds = set(self.feature_types_in_)
+        if kinds == {"float64"}:  # which is what columns are that declare nothing
+            return {}
+        each = f"all {kinds.pop()}" if len(kinds) == 1 else ", ".join(self.feature_types_in_)
+        return {"column types": each}
 
     def _names(self) -> list[str]:
         """A name for each column, made up where there is none."""
@@ -264,9 +291,11 @@ class Estimator(BaseEstimator):  # type: ignore[misc]
 
 def _length(rows: Rows) -> int | None:
     """How many rows, where that is known without reading them."""
-    held = getattr(rows, "X", None)
-    held = held if held is not None else getattr(rows, "frame", None)
-    return None if held is None else len(held)
+    for name in ("X", "frame", "target"):
+        held = getattr(rows, name, None)
+        if held is not None:
+            return len(held)
+    return None
 
 
 def _weights(weight: Any, rows: int, groups: Any, checked: bool) -> Any:

@@ -1,0 +1,75 @@
+"""Options that are small languages of their own: lists of columns, types, bounds, categories."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Sequence
+
+import click
+
+from ..sources.types import check_type
+
+__all__ = ["categories_of", "columns_of", "limits_of", "types_of"]
+
+
+def columns_of(options: Sequence[str] | None) -> list[str] | None:
+    """Names between commas; a name with a comma in it goes in double quotes."""
+    if not options:
+        return None
+    found: list[str] = []
+    for text in options:
+        names = _between_commas(text)
+        if not names or not all(names):
+            raise click.UsageError(f"--columns {text!r} does not name columns: expected a,b,c")
+        found += names
+    return found
+
+
+def types_of(options: Sequence[str] | None) -> dict[str, str]:
+    """``COLUMN=TYPE``, checked."""
+    found: dict[str, str] = {}
+    for text in options or ():
+        column, equals, kind = text.rpartition("=")
+        if not equals or column in found:
+            raise click.UsageError(f"--type {text!r} is not COLUMN=TYPE, once per column")
+        try:
+            found[column] = check_type(kind)
+        except ValueError as error:
+            raise click.UsageError(f"--type {text!r}: {error}") from error
+    return found
+
+
+def limits_of(options: Sequence[str]) -> dict[str, tuple[float, float]]:
+    """``COLUMN=LOW:HIGH``, checked."""
+    found: dict[str, tuple[float, float]] = {}
+    for text in options:
+        column, equals, values = text.rpartition("=")
+        try:
+            low, high = (float(value) for value in values.split(":"))
+        except ValueError:
+            equals = ""
+        if not equals or column in found or not low < high:
+            raise click.UsageError(
+                f"--bound {text!r} is not COLUMN=LOW:HIGH with LOW below HIGH, once per column"
+            )
+        found[column] = (low, high)
+    return found
+
+
+def categories_of(options: Sequence[str]) -> dict[str, list[str]]:
+    """``COLUMN=A,B,...``, checked; one with a comma in it goes in double quotes."""
+    found: dict[str, list[str]] = {}
+    for text in options:
+        column, equals, values = text.partition("=")
+        names = _between_commas(values)
+        if not equals or column in found or not names or len(set(names)) < len(names):
+            raise click.UsageError(
+                f"--category {text!r} is not COLUMN=A,B,... with every category once, and once "
+                "per column"
+            )
+        found[column] = names
+    return found
+
+
+def _between_commas(text: str) -> list[str]:
+    return [name.strip() for name in next(csv.reader([text], skipinitialspace=True), [])]

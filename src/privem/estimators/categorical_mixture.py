@@ -1,0 +1,399 @@
+"""The latent class estimator: categories in, tables of probabilities out."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Generator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+from sklearn.base import DensityMixin
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from ..core import Release, Rows, Stage
+from ..kernels.softmax import log_normaliser
+from ..models import categorical_mixture as lca
+from ..models.categorical_mixture import CategoricalModel, Classes, ClassQuery, PairsQuery
+from ..models.moments import SumsQuery
+from ..models.region import Region
+from ..noise.exact import Exact
+from ..plans.exact_em import ExactEM, Fit
+from ..plans.private.allowance import Allowance, Part
+from ..plans.private.preamble import Preamble
+from ..run import run
+from ..sources import ArrayRows, LocalSource, is_path, read_file
+from ..sources.frame import is_frame
+from ..sources.types import type_name
+from ..tree import Array
+from .base import Estimator, _weights
+from .parameters import check_float, check_int
+from .private import forget_private
+
+__all__ = ["CategoricalMixture"]
+
+_PAIRS_SHARE = 0.15
+
+
+class CategoricalMixture(DensityMixin, Estimator):  # type: ignore[misc]
+    """Latent class analysis: a mixture over categorical (or binary) columns.
+
+    Within a class the columns are independent. Values may be strings, numbers or booleans; pandas'
+    and polars' categorical columns too. Files are read whole.
+
+    Parameters
+    ----------
+    n_components : int, default=2
+        Number of classes.
+    categories : list, optional
+        The categories of each column, a list of lists; or one list for all columns. Public, like
+        bounds: a private fit needs them, an exact one reads them off the data by default. Other
+        values are an error in an exact fit; in a private one they count, silently, as not seen.
+    max_iter : int, default=1000
+        At most so many iterations of an exact fit.
+    tol : float, default=1e-6
+        Exact fits stop when the mean log-likelihood gains less than this.
+    n_init : int, default=1
+        Starts of an exact fit; the best result is kept.
+    epsilon : float or None, default=1.0
+        The privacy budget of the whole fit; ``None`` fits exactly, without any privacy.
+    delta, accountant, neighbours, max_weight : see :class:`privem.GaussianMixture`
+    mechanism : {"auto", "joint"}, default="auto"
+        ``"joint"``: the counts and tables of all classes are one release per iteration.
+    n_iter : int, optional
+        Iterations of a private fit; chosen from the noise level by default.
+    random_state : int, RandomState or None
+        For the start (how classes are turned in the subspace that pairs span) and ``sample``.
+    n_jobs : int, optional
+        Threads over blocks of rows; ``None`` uses as many as BLAS may.
+
+    Attributes
+    ----------
+    weights_ : ndarray of shape (n_components,)
+    category_probs_ : list of ndarray of shape (n_components, n_categories)
+        One table per column.
+    categories_ : list of ndarray
+        The categories of each column, in the order of the tables.
+    n_iter_ : int
+    privacy_ : private fits only
+    lower_bound_, converged_ : exact fits only
+    n_features_in_, feature_names_in_, feature_types_in_ : as :class:`privem.GaussianMixture`
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from privem import CategoricalMixture
+    >>> rng = np.random.default_rng(0)
+    >>> kind = rng.random(20_000) < 0.3
+    >>> likes = np.where(kind[:, None], [0.9, 0.8, 0.9, 0.8], [0.1, 0.2, 0.3, 0.1])
+    >>> X = np.where(rng.random((20_000, 4)) < likes, "yes", "no")
+    >>> model = CategoricalMixture(2, categories=["no", "yes"], epsilon=1.0, random_state=0).fit(X)
+    >>> bool(np.allclose(np.sort(model.weights_), [0.3, 0.7], atol=0.05))
+    True
+    """
+
+    _saved: ClassVar[tuple[str, ...]] = (
+        "weights_",
+        "category_probs_",
+        "categories_",
+        "n_iter_",
+        "privacy_",
+        "lower_bound_",
+        "converged_",
+    )
+    _needed: ClassVar[tuple[str, ...]] = _saved[:3]
+    _mechanisms: ClassVar[tuple[str, ...]] = ("joint",)
+    bounds: ClassVar[None] = None
+
+    def __init__(
+        self,
+        n_components: int = 2,
+        *,
+        categories: Any = None,
+        max_iter: int = 1000,
+        tol: float = 1e-6,
+        n_init: int = 1,
+        epsilon: float | None = 1.0,
+        delta: float = 1e-6,
+        mechanism: str = "auto",
+        accountant: str = "auto",
+        neighbours: str = "add-remove",
+        n_iter: int | None = None,
+        max_weight: float = 1.0,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.n_components = n_components
+        self.categories = categories
+        self.max_iter = max_iter
+        self.tol = tol
+        self.n_init = n_init
+        self.epsilon = epsilon
+        self.delta = delta
+        self.mechanism = mechanism
+        self.accountant = accountant
+        self.neighbours = neighbours
+        self.n_iter = n_iter
+        self.max_weight = max_weight
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.categorical = tags.input_tags.string = True
+        return tags
+
+    def fit(self, X: Any, y: Any = None, *, sample_weight: Any = None, groups: Any = None) -> Self:
+        """Fit the classes; parameters as :meth:`privem.GaussianMixture.fit`."""
+        self._check_parameters()
+        if self.epsilon is not None:
+            return self._fit_privately(X, y, sample_weight, groups)
+        rows = self._open_codes(X, y, sample_weight, groups, reset=True, strict=True)
+        plan = _ExactClasses(
+            self._sizes, self.n_components, self.max_iter, self.tol, self.n_init, self._rng()
+        )
+        fit = self._run(plan, rows)
+        forget_private(self)
+        self._set_classes(fit.state)
+        self.n_iter_, self.lower_bound_, self.converged_ = fit.n_iter, fit.objective, fit.converged
+        if not fit.converged:
+            warnings.warn(
+                "CategoricalMixture did not converge: increase max_iter or tol",
+                ConvergenceWarning,
+                stacklevel=2,
+            )
+        return self
+
+    def _fit_privately(self, X: Any, y: Any, sample_weight: Any, groups: Any) -> Self:
+        rows = self._open_codes(X, y, sample_weight, groups, reset=True, strict=False)
+        source, people = self._owned(rows, groups)
+        d, k, terms = self.n_features_in_, self.n_components, self._terms(self.n_features_in_)
+        # Codes need no region: what the preamble is told keeps it from looking for one.
+        preamble = replace(terms, region=Region.around_origin(1.0, d)).preamble(people, d)
+        counted = preamble.count is None
+        parts = _PrivateClasses.parts(preamble, self._sizes, k, self.n_iter)
+        known = (preamble, terms.allowance(parts, counted), self._sizes, k, self.n_iter)
+        plan, meter = _PrivateClasses(*known, terms.adaptive, self._rng()), terms.meter(counted)
+        self._forget()
+        state, self.n_iter_ = run(plan, source, self._watch, meter)
+        self._set_classes(state)
+        public = {**people.public(self.neighbours), "categories": "declared for every column"}
+        if people.weighted:
+            public["largest sample weight"] = f"{terms.max_weight:g}"
+        self.privacy_ = terms.statement(meter, people.unit, public | self._known_types())
+        return self
+
+    def predict(self, X: Any) -> NDArray[np.int64]:
+        """The most probable class of each record."""
+        labels: NDArray[np.int64] = self._each_code(X, lambda joint, s: joint.argmax(axis=0))
+        return labels
+
+    def predict_proba(self, X: Any) -> Array:
+        """Probability of each class given each record, ``(n_samples, n_components)``."""
+        share: Array = self._each_code(X, lambda j, s: (log_normaliser(j, s), j.T.copy())[1])
+        return share
+
+    def score_samples(self, X: Any) -> Array:
+        """Log-probability of each record."""
+        return np.asarray(self._each_code(X, lambda joint, s: log_normaliser(joint, s).copy()))
+
+    def score(self, X: Any, y: Any = None) -> float:
+        """Mean log-probability of the records."""
+        return float(np.mean(self.score_samples(X)))
+
+    def sample(self, n_samples: int = 1) -> tuple[NDArray[Any], NDArray[np.int64]]:
+        """Draw records: an array of categories, and the class each was drawn from."""
+        check_is_fitted(self)
+        check_int("n_samples", n_samples, 1)
+        rng = check_random_state(self.random_state)
+        counts = rng.multinomial(n_samples, self.weights_ / self.weights_.sum())
+        label = np.repeat(np.arange(len(counts)), counts)
+        columns = []
+        for table, categories in zip(self.category_probs_, self.categories_, strict=True):
+            edges = np.cumsum(table, axis=1)[label]
+            code = (rng.random_sample((n_samples, 1)) * edges[:, -1:] > edges).sum(axis=1)
+            columns.append(categories[np.minimum(code, len(categories) - 1)])
+        return np.stack(columns, axis=1), label
+
+    def _check_parameters(self) -> None:
+        check_int("n_components", self.n_components, 1)
+        check_int("max_iter", self.max_iter, 1)
+        check_int("n_init", self.n_init, 1)
+        check_float("tol", self.tol, 0.0)
+        if self.epsilon is None:
+            return
+        self._terms(None)
+        if self.categories is None:
+            raise ValueError(
+                "a private fit needs categories=: the list of each column's categories, from public"
+                " knowledge (reading them off the data would give rare ones away)"
+            )
+        if self.n_init > 1:
+            raise ValueError(
+                "a private fit cannot use n_init > 1: choosing the best of several fits would read "
+                "the data again; or fit with epsilon=None"
+            )
+
+    def _rng(self) -> np.random.Generator:
+        return np.random.default_rng(check_random_state(self.random_state).randint(2**31, size=4))
+
+    @property
+    def _sizes(self) -> tuple[int, ...]:
+        return tuple(len(categories) for categories in self.categories_)
+
+    def _set_classes(self, state: Classes) -> None:
+        edges = np.cumsum(self._sizes)[:-1]
+        self.weights_ = state.weights
+        self.category_probs_ = np.split(state.profiles, edges, axis=1)
+
+    def _each_code(self, X: Any, function: Any) -> Any:
+        check_is_fitted(self)
+        state = Classes(self.weights_, np.concatenate(self.category_probs_, axis=1))
+        query = ClassQuery(state, self._sizes)
+        source = LocalSource(self._open_codes(X, None, None, None, False, True), self.n_jobs)
+        parts = source.each(lambda b, s: function(query.log_joint(b.X, s), s), query.block_rows)
+        return np.concatenate(list(parts))
+
+    def _open_codes(
+        self, X: Any, y: Any, weight: Any, groups: Any, reset: bool, strict: bool
+    ) -> Rows:
+        """Rows of codes; ``strict``: values outside the categories are an error, else code -1."""
+        if is_path(X):
+            X, weight = self._read(Path(X), y, weight, reset)
+        frame = is_frame(X)
+        checked = validate_data(
+            self, X, reset=reset, dtype=None, skip_check_array=frame, ensure_all_finite=False
+        )
+        columns = [checked[c].to_numpy() for c in checked.columns] if frame else list(checked.T)
+        n = len(checked)
+        if not n:
+            raise ValueError("Found array with 0 sample(s): there are no rows")
+        weight = _weights(weight, n, groups, strict)
+        named = zip(columns, self._names(), strict=True)
+        values = [lca.told_apart(column, name, strict) for column, name in named]
+        if reset:
+            # As declared: what the values look like hangs on single ones.
+            kinds = checked.dtypes if frame else [getattr(X, "dtype", None)] * len(values)
+            self.feature_types_in_ = [type_name(kind) for kind in kinds]
+            found = None if self.categories is not None else [lca.distinct(v) for v in values]
+            self.categories_ = lca.declared(self.categories, found, len(values))
+        codes = np.empty((n, len(values)), dtype=np.int32)
+        for j, (column, known) in enumerate(zip(values, self.categories_, strict=True)):
+            codes[:, j] = lca.codes_of(column, known)
+            if strict and (codes[:, j] < 0).any():
+                odd = column[np.argmax(codes[:, j] < 0)]
+                raise ValueError(
+                    f"column {self._names()[j]!r} holds {odd!r}, which is not among its categories:"
+                    " declare it in categories=, or remove such rows"
+                )
+        return ArrayRows(codes, weight, self._names())
+
+    def _read(self, path: Path, y: Any, weight: Any, reset: bool) -> tuple[Any, Any]:
+        """A file, read whole; missing values in it are, to a private fit, as not declared."""
+        if path.suffix not in (".csv", ".parquet"):
+            rows = read_file(path)  # raises for what is no such file
+            if not isinstance(rows, ArrayRows):
+                raise ValueError(f"{str(path)!r} is a folder; categories are read from one file")
+            return rows.X, weight
+        # Everything in a CSV file is text: a guess at types would hang on single records.
+        text = path.suffix == ".csv"
+        frame = pl.read_csv(path, infer_schema=False) if text else pl.read_parquet(path)
+        for name in (y, weight):
+            if isinstance(name, str) and name not in frame.columns:
+                raise ValueError(f"{str(path)!r} has no column {name!r}; it has {frame.columns}")
+        if isinstance(weight, str):
+            exact = self.epsilon is None  # a private fit names no value
+            weight, frame = frame[weight].cast(float, strict=exact).to_numpy(), frame.drop(weight)
+        frame = frame.drop(y) if isinstance(y, str) else frame
+        if reset and self.epsilon is not None:
+            frame = frame.cast(pl.String).fill_null("NaN")
+        if not reset and hasattr(self, "feature_names_in_"):
+            frame = frame.select([name for name in self._names() if name in frame.columns])
+        return frame, weight
+
+
+@dataclass(frozen=True)
+class _ExactClasses:
+    """Pairs, then EM, from so many starts."""
+
+    sizes: tuple[int, ...]
+    components: int
+    max_iter: int
+    tol: float
+    n_init: int
+    rng: np.random.Generator
+
+    def stages(self) -> Generator[Stage, Release[Any], Fit[Classes]]:
+        sums = (yield Stage(SumsQuery(), Exact(), "sums")).statistics
+        if int(sums.rows) < self.components:
+            raise ValueError(
+                f"n_samples={int(sums.rows)} row(s) of data, but at least {self.components} are "
+                "needed for this number of components"
+            )
+        if not float(sums.count) > 0:
+            raise ValueError("the sample weights sum to zero: no record counts")
+        second = (yield Stage(PairsQuery(self.sizes), Exact(), "pairs")).statistics.second
+        best: Fit[Classes] | None = None
+        for _ in range(self.n_init):
+            known = (second, self.sizes, float(sums.count), self.components)
+            start = lca.spectral_classes(*known, self.rng)
+            model = CategoricalModel(self.sizes)
+            em = ExactEM(model, start, self.max_iter, lambda gain, a, b: gain < self.tol)
+            fit = yield from em.stages()
+            best = fit if best is None or fit.objective > best.objective else best
+        assert best is not None
+        return best
+
+
+@dataclass(frozen=True)
+class _PrivateClasses:
+    """Count, pairs, then EM on noisy tables; the mean of the second half."""
+
+    preamble: Preamble
+    allowance: Allowance
+    sizes: tuple[int, ...]
+    components: int
+    n_iter: int | None
+    adaptive: bool
+    rng: np.random.Generator
+
+    @staticmethod
+    def parts(preamble: Preamble, sizes: tuple[int, ...], k: int, n_iter: int | None) -> list[Part]:
+        """How the budget is shared out."""
+        p, left = sum(sizes), 1.0 - preamble.share()
+        return [
+            *preamble.parts(),
+            Part("pairs", left * _PAIRS_SHARE, [("gaussian", p * (p + 1) // 2)]),
+            Part("em", left * (1 - _PAIRS_SHARE), [("gaussian", k * (1 + p))] * (n_iter or 10)),
+        ]
+
+    def stages(self) -> Generator[Stage, Release[Any], tuple[Classes, int]]:
+        ground = yield from self.preamble.stages(self.allowance, self.adaptive)
+        cap, k = self.preamble.cap_weight, self.components
+        noise = self.allowance.noise("pairs", ground.rows)
+        second = (yield Stage(PairsQuery(self.sizes, cap), noise, "pairs")).statistics.second
+        state = lca.spectral_classes(second, self.sizes, ground.count, k, self.rng)
+        model = CategoricalModel(self.sizes, cap, ground.count)
+        total = self._iterations(model.query(state), ground.count)
+        late: list[Classes] = []
+        for t in range(total):
+            noise = self.allowance.noise("em", ground.rows, total)
+            state = model.m_step(state, (yield Stage(model.query(state), noise, f"EM {t + 1}")))
+            if t >= total // 2:
+                late.append(state)
+        weights = np.mean([c.weights for c in late], axis=0)
+        profiles = model.valid(np.mean([c.profiles for c in late], axis=0), 0.0)
+        return Classes(weights / weights.sum(), profiles), total
+
+    def _iterations(self, query: ClassQuery, count: float) -> int:
+        """As many as keep a class's share known to a tenth in each; data-free."""
+        if self.n_iter is not None or not self.adaptive:
+            return self.n_iter or 10
+        moved = query.groups(self.allowance.neighbours)[0].sensitivity
+        level = self.allowance.multiplier("em", 1) * moved * self.components / count
+        return int(np.clip((0.1 / level) ** 2, 4, 20))
