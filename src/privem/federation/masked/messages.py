@@ -1,0 +1,211 @@
+"""The bytes that travel: one frame for requests, one for signed replies, tables in between.
+
+All integers are little-endian. A request (server to party)::
+
+    "PVMS"  version u8  phase u8  context 32 bytes  body
+
+a reply (party to server)::
+
+    "PVMR"  version u8  phase u8  sender u32  context 32 bytes  body  Ed25519 signature 64 bytes
+
+The signature covers the head and the SHA-256 of the body. The context (`Scheme.context`) stands for
+the roster, the thresholds, the graph, the run, the round, the attempt and the size of the vector. A
+table is a count (u32) and that many entries of a party's index (u32) and a fixed number of bytes,
+indices increasing. A set of parties is a bitmap, lowest bit first, the bits beyond the last party
+zero.
+
+=========  ===================================  ================================================
+phase      request                              reply
+=========  ===================================  ================================================
+KEYS       run (u8 length, bytes), round u64,   channel key 32, masking key 32, commitment 32
+           attempt u32, size u32
+SHARES     table of the peers' KEYS replies     table of sealed shares for the peers
+           (body and signature)
+INPUT      table of the peers' sealed shares    table of receipts for the peers, then the masked
+                                                vector (u64 each)
+SURVIVORS  set of survivors, table of the       the same set
+           peers' receipts
+UNMASK     table of the peers' signatures of    table of shares: kind u8, share 32
+           the set
+=========  ===================================  ================================================
+
+Reading is strict: every length is known beforehand, nothing may be missing and nothing left over.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import struct
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import IntEnum
+
+import numpy as np
+
+from .errors import Refused
+from .prg import Words
+from .primitives import BOX_OVERHEAD, KEY_BYTES, SIGNATURE_BYTES
+from .shamir import ELEMENT_BYTES
+
+__all__ = [
+    "BOX_BYTES",
+    "CONTEXT_BYTES",
+    "KEYS_BYTES",
+    "RECEIPT_BYTES",
+    "SHARE_BYTES",
+    "Phase",
+    "Reader",
+    "Reply",
+    "read_request",
+    "request",
+    "set_bytes",
+    "table",
+    "vector",
+]
+
+VERSION = 1
+CONTEXT_BYTES = 32
+KEYS_BYTES = 3 * KEY_BYTES
+BOX_BYTES = 2 * ELEMENT_BYTES + BOX_OVERHEAD
+RECEIPT_BYTES = 16
+SHARE_BYTES = 1 + ELEMENT_BYTES
+_REQUEST, _REPLY = b"PVMS", b"PVMR"
+_REQUEST_HEAD = struct.Struct("<4sBB32s")
+_REPLY_HEAD = struct.Struct("<4sBBI32s")
+
+
+class Phase(IntEnum):
+    """The five exchanges of a round."""
+
+    KEYS = 0
+    SHARES = 1
+    INPUT = 2
+    SURVIVORS = 3
+    UNMASK = 4
+
+
+class Reader:
+    """Takes bytes off the front; raises `Refused` where there are too few or some are left over."""
+
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+        self._at = 0
+
+    def take(self, n_bytes: int) -> bytes:
+        """Return the next ``n_bytes``."""
+        end = self._at + n_bytes
+        if end > len(self._data):
+            raise Refused("a message is cut short")
+        taken = self._data[self._at : end]
+        self._at = end
+        return taken
+
+    def number(self, n_bytes: int) -> int:
+        """Return the next unsigned integer."""
+        return int.from_bytes(self.take(n_bytes), "little")
+
+    def table(self, width: int, allowed: Iterable[int]) -> dict[int, bytes]:
+        """Return a table with entries of ``width`` bytes for some of the ``allowed`` parties."""
+        known = frozenset(allowed)
+        count = self.number(4)
+        if count > len(known):
+            raise Refused("a table has more entries than there can be")
+        rows: dict[int, bytes] = {}
+        last = -1
+        for _ in range(count):
+            index = self.number(4)
+            if index <= last or index not in known:
+                raise Refused("a table names a party twice, out of order or without need")
+            rows[index] = self.take(width)
+            last = index
+        return rows
+
+    def members(self, n: int) -> frozenset[int]:
+        """Return a set of some of ``n`` parties."""
+        data = np.frombuffer(self.take(-(-n // 8)), dtype=np.uint8)
+        bits = np.unpackbits(data, bitorder="little")
+        if bits[n:].any():
+            raise Refused("a set names parties that do not exist")
+        return frozenset(np.flatnonzero(bits).tolist())
+
+    def vector(self, size: int) -> Words:
+        """Return ``size`` words."""
+        return np.frombuffer(self.take(8 * size), dtype="<u8").astype(np.uint64, copy=False)
+
+    def left(self) -> int:
+        """Return how many bytes are left."""
+        return len(self._data) - self._at
+
+    def end(self) -> None:
+        """Refuse what is left over."""
+        if self.left():
+            raise Refused("a message has bytes left over")
+
+
+def table(rows: Mapping[int, bytes]) -> bytes:
+    """Write a table."""
+    entries = [index.to_bytes(4, "little") + rows[index] for index in sorted(rows)]
+    return len(rows).to_bytes(4, "little") + b"".join(entries)
+
+
+def set_bytes(members: Iterable[int], n: int) -> bytes:
+    """Write a set of some of ``n`` parties."""
+    bits = np.zeros(n, dtype=np.uint8)
+    bits[list(members)] = 1
+    return np.packbits(bits, bitorder="little").tobytes()
+
+
+def vector(words: Words) -> bytes:
+    """Write words."""
+    return words.astype("<u8", copy=False).tobytes()
+
+
+def request(phase: Phase, context: bytes, body: bytes) -> bytes:
+    """Write a request."""
+    return _REQUEST_HEAD.pack(_REQUEST, VERSION, phase, context) + body
+
+
+def read_request(data: bytes) -> tuple[Phase, bytes, bytes]:
+    """Return phase, context and body of a request."""
+    if not isinstance(data, bytes) or len(data) < _REQUEST_HEAD.size:
+        raise Refused("a message is cut short")
+    magic, version, phase, context = _REQUEST_HEAD.unpack_from(data)
+    if magic != _REQUEST or version != VERSION or phase not in Phase.__members__.values():
+        raise Refused(f"not a request of a masked sum, version {VERSION}")
+    return Phase(phase), context, data[_REQUEST_HEAD.size :]
+
+
+@dataclass(frozen=True)
+class Reply:
+    """A party's answer; ``signature`` is its own over everything else."""
+
+    phase: Phase
+    sender: int
+    context: bytes
+    body: bytes
+    signature: bytes = b""
+
+    def _head(self) -> bytes:
+        return _REPLY_HEAD.pack(_REPLY, VERSION, self.phase, self.sender, self.context)
+
+    def signed_part(self) -> bytes:
+        """Return the bytes that are signed: the head, and a digest of the body."""
+        return self._head() + hashlib.sha256(self.body).digest()
+
+    def to_bytes(self) -> bytes:
+        """Write the reply."""
+        return b"".join((self._head(), self.body, self.signature))
+
+    @classmethod
+    def from_bytes(cls, data: bytes, largest: int) -> Reply:
+        """Read a reply whose body has at most ``largest`` bytes. Its signature is not checked."""
+        spare = _REPLY_HEAD.size + SIGNATURE_BYTES
+        if not isinstance(data, bytes) or len(data) < spare:
+            raise Refused("a message is cut short")
+        if len(data) > spare + largest:
+            raise Refused("a message is larger than it can be")
+        magic, version, phase, sender, context = _REPLY_HEAD.unpack_from(data)
+        if magic != _REPLY or version != VERSION or phase not in Phase.__members__.values():
+            raise Refused(f"not a reply of a masked sum, version {VERSION}")
+        body = data[_REPLY_HEAD.size : -SIGNATURE_BYTES]
+        return cls(Phase(phase), sender, context, body, data[-SIGNATURE_BYTES:])

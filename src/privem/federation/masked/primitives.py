@@ -1,0 +1,122 @@
+"""The cryptography a masked sum stands on: thin functions over the ``cryptography`` package.
+
+Nothing here is invented: Ed25519 signatures, X25519 agreement, HKDF-SHA256, ChaCha20-Poly1305.
+Every key derived here seals at most one message, so boxes carry no nonce.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from .errors import Refused
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import (
+        Ed25519PrivateKey,
+        Ed25519PublicKey,
+    )
+    from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
+
+__all__ = [
+    "BOX_OVERHEAD",
+    "KEY_BYTES",
+    "SIGNATURE_BYTES",
+    "agree",
+    "agreement_key",
+    "derive",
+    "open_box",
+    "public_bytes",
+    "require",
+    "seal_box",
+    "signing_key",
+    "verify",
+    "verifying_key",
+]
+
+KEY_BYTES = 32
+SIGNATURE_BYTES = 64
+BOX_OVERHEAD = 16
+_NO_NONCE = bytes(12)
+
+
+def require() -> None:
+    """Raise an error that names the extra where ``cryptography`` is not installed."""
+    try:
+        import cryptography  # noqa: F401
+    except ImportError as error:
+        message = "masked sums need the package cryptography: pip install 'privem[federation]'"
+        raise ImportError(message) from error
+
+
+def derive(secret: bytes, salt: bytes, label: bytes, n_bytes: int = KEY_BYTES) -> bytes:
+    """Return ``n_bytes`` of HKDF-SHA256; keys with different labels are independent."""
+    from cryptography.hazmat.primitives.hashes import SHA256
+    from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+
+    return HKDF(algorithm=SHA256(), length=n_bytes, salt=salt, info=label).derive(secret)
+
+
+def agreement_key(private: bytes) -> X25519PrivateKey:
+    """Return the X25519 key made of 32 secret bytes."""
+    from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
+
+    return X25519PrivateKey.from_private_bytes(private)
+
+
+def public_bytes(key: X25519PrivateKey) -> bytes:
+    """Return the 32 bytes of the public half."""
+    return key.public_key().public_bytes_raw()
+
+
+def agree(key: X25519PrivateKey, public: bytes) -> bytes:
+    """Return what both ends of an X25519 agreement know; refuse points of small order."""
+    from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PublicKey
+
+    try:
+        return key.exchange(X25519PublicKey.from_public_bytes(public))
+    except ValueError as error:
+        raise Refused("a public key is no usable X25519 point") from error
+
+
+def signing_key(private: bytes) -> Ed25519PrivateKey:
+    """Return the Ed25519 key made of 32 secret bytes."""
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+    return Ed25519PrivateKey.from_private_bytes(private)
+
+
+def verifying_key(public: bytes) -> Ed25519PublicKey:
+    """Return the Ed25519 key that checks signatures."""
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+
+    return Ed25519PublicKey.from_public_bytes(public)
+
+
+def verify(key: Ed25519PublicKey, signature: bytes, message: bytes, who: str) -> None:
+    """Refuse the message unless its signature is ``who``'s."""
+    from cryptography.exceptions import InvalidSignature
+
+    try:
+        key.verify(signature, message)
+    except InvalidSignature as error:
+        raise Refused(f"a message in the name of {who!r} is not signed by its key") from error
+
+
+def seal_box(key: bytes, plain: bytes, context: bytes) -> bytes:
+    """Encrypt and authenticate the only message this key is ever used for."""
+    from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
+
+    return ChaCha20Poly1305(key).encrypt(_NO_NONCE, plain, context)
+
+
+def open_box(key: bytes, box: bytes, context: bytes, who: str) -> bytes:
+    """Open what ``who`` sealed, or refuse it."""
+    from cryptography.exceptions import InvalidTag
+    from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
+
+    try:
+        return ChaCha20Poly1305(key).decrypt(_NO_NONCE, box, context)
+    except InvalidTag as error:
+        raise Refused(
+            f"the sealed shares of {who!r} do not open: altered, or not its own"
+        ) from error

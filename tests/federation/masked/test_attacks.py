@@ -1,0 +1,364 @@
+"""Servers and wires that do not follow the protocol, and what parties refuse."""
+
+import numpy as np
+import pytest
+
+from privem.federation.masked import (
+    Identity,
+    MaskedParty,
+    Refused,
+    Roster,
+    Scheme,
+    TooFewParties,
+    masked_sum,
+)
+from privem.federation.masked.messages import BOX_BYTES, Phase, Reader, request, set_bytes, table
+
+HEAD = 38  # Bytes of a request before its body.
+
+
+def until(ring, phase, number=1):
+    """Run a round up to the requests of a phase; they are returned, not delivered."""
+    server = masked_sum(ring.scheme, b"run 1", number, ring.size, patience=0)
+    requests = next(server)
+    for _ in range(phase):
+        requests = server.send({name: ring.handle(name, m) for name, m in requests.items()})
+    return server, requests
+
+
+def refused(ring, name, message, match=None):
+    """The message is refused and leaves no trace in the party."""
+    party = ring.parties[name]
+    before = party.state()
+    with pytest.raises(Refused, match=match):
+        ring.handle(name, message)
+    after = party.state()
+    assert before == after
+
+
+@pytest.mark.parametrize("phase", list(Phase))
+def test_tampered_requests(circle, phase):
+    ring = circle(5)
+    _, requests = until(ring, phase)
+    message = requests["p0002"]
+    rng = np.random.default_rng(0)
+    places = (
+        {*range(len(message))} if len(message) < 150 else set(rng.integers(0, len(message), 99))
+    )
+    for place in places:
+        bent = bytearray(message)
+        bent[place] ^= 1 << int(rng.integers(8))
+        refused(ring, "p0002", bytes(bent))
+    for bad in (b"", message[:-1], message[:HEAD], message + b"\0", b"\0" * 10**6, message * 2):
+        refused(ring, "p0002", bad)
+    ring.handle("p0002", message)  # And the right one is still welcome.
+
+
+@pytest.mark.parametrize("phase", list(Phase))
+def test_a_retry_gives_the_same_bytes_and_nothing_else_is_answered(circle, phase):
+    ring = circle(5)
+    _, requests = until(ring, phase)
+    first = {name: ring.handle(name, message) for name, message in requests.items()}
+    for name, message in requests.items():
+        assert ring.handle(name, message) == first[name]
+        state = ring.parties[name].state()
+        ring.parties[name] = MaskedParty.from_state(ring.identities[name], ring.scheme, state)
+        assert ring.handle(name, message) == first[name]
+        # Bytes meant for somebody else, in their place: somebody else's peers are not mine.
+        other = requests[next(x for x in ring.names if x != name)]
+        if phase is not Phase.KEYS:
+            refused(ring, name, other)
+    assert all(calls <= 1 for calls in ring.calls.values())
+
+
+def test_phases_come_in_order_and_rounds_grow(circle):
+    ring = circle(5)
+    ring.run(1)
+    first = ring.requests
+    ring.run(2)
+    for phase in Phase:
+        refused(ring, "p0001", first[phase]["p0001"], "over|not open")
+    _, requests = until(ring, Phase.SHARES, number=3)
+    context = requests["p0001"][6:HEAD]
+    for phase in (Phase.INPUT, Phase.SURVIVORS, Phase.UNMASK):
+        refused(ring, "p0001", request(phase, context, b""), "not the next")
+
+
+def test_other_terms_are_refused(circle):
+    ring = circle(5)
+    keys = {name: identity.public for name, identity in ring.identities.items()}
+    stranger = {**keys, "p0000": Identity.new().public}
+    for roster, terms in (
+        (Roster("test", keys, ring.roster.seed), {"threshold": 5}),
+        (Roster("other", keys, ring.roster.seed), {}),
+        (Roster("test", keys, bytes(32)), {}),
+        (Roster("test", stranger, ring.roster.seed), {}),
+    ):
+        server = masked_sum(Scheme.of(roster, **terms), b"run 1", 1, ring.size)
+        refused(ring, "p0001", next(server)["p0001"], "another roster")
+    refused(ring, "p0001", next(masked_sum(ring.scheme, b"run 2", 1, 5))["p0001"], "another run")
+
+
+def test_another_size_for_the_same_round_is_refused(circle):
+    ring = circle(5)
+    until(ring, Phase.SHARES)
+    longer = next(masked_sum(ring.scheme, b"run 1", 1, 6, attempt=1))
+    refused(ring, "p0001", longer["p0001"], "another size")
+
+
+def test_a_party_outside_the_roster(circle):
+    ring = circle(3)
+    with pytest.raises(ValueError, match="not in the roster"):
+        MaskedParty(Identity.new(), ring.scheme, b"run 1")
+
+
+def test_keys_in_another_name(circle):
+    ring = circle(5)
+    _, requests = until(ring, Phase.SHARES)
+    message = requests["p0000"]
+    rows = Reader(message[HEAD:]).table(160, range(5))
+    head = message[:HEAD]
+    # The key of 2 under the name of 3; nobody's signature; too few of them; a stranger's row.
+    refused(ring, "p0000", head + table({**rows, 3: rows[2]}), "not signed")
+    refused(ring, "p0000", head + table({**rows, 3: rows[3][:96] + bytes(64)}), "not signed")
+    refused(ring, "p0000", head + table({2: rows[2], 3: rows[3]}), "too few")
+    refused(ring, "p0000", head + table({**rows, 0: rows[2]}), "more entries")
+    refused(ring, "p0000", head + table({1: rows[1], 2: rows[2], 7: rows[3]}), "without need")
+
+
+def test_boxes_of_somebody_else(circle):
+    ring = circle(5)
+    _, requests = until(ring, Phase.INPUT)
+    mine = Reader(requests["p0000"][HEAD:]).table(BOX_BYTES, range(5))
+    theirs = Reader(requests["p0001"][HEAD:]).table(BOX_BYTES, range(5))
+    head = requests["p0000"][:HEAD]
+    refused(ring, "p0000", head + table({**mine, 2: mine[3]}), "do not open")
+    refused(ring, "p0000", head + table({**mine, 2: theirs[2]}), "do not open")
+    refused(ring, "p0000", head + table({1: mine[1], 2: mine[2]}), "too few")
+    assert ring.calls["p0000"] == 0
+
+
+def test_a_second_masked_input_is_refused(circle):
+    # The same masks but for one peer: the difference would be that peer's mask.
+    ring = circle(5, threshold=4)
+    _, requests = until(ring, Phase.INPUT)
+    message = requests["p0000"]
+    ring.handle("p0000", message)
+    boxes = Reader(message[HEAD:]).table(BOX_BYTES, range(5))
+    boxes.pop(4)
+    refused(ring, "p0000", message[:HEAD] + table(boxes), "answered another")
+
+
+def _survivors(ring, message, members):
+    """A SURVIVORS request for another set, with the receipts of the right one."""
+    n = len(ring.names)
+    reader = Reader(message[HEAD:])
+    reader.members(n)
+    receipts = reader.table(16, range(n))
+    kept = {i: r for i, r in receipts.items() if i in members}
+    return message[:HEAD] + set_bytes(members, n) + table(kept)
+
+
+def test_a_party_signs_one_set_only_and_never_opens_both_kinds(circle):
+    ring = circle(10)
+    server, requests = until(ring, Phase.SURVIVORS)
+    everybody, without = set(range(10)), set(range(10)) - {4}
+    signed = {name: ring.handle(name, message) for name, message in requests.items()}
+    for name, message in requests.items():
+        if name != "p0004":
+            refused(ring, name, _survivors(ring, message, without), "answered another")
+    unmask = server.send(signed)
+    for name, message in unmask.items():
+        opened = Reader(ring.handle(name, message)[42:-64]).table(33, everybody)
+        assert {row[0] for row in opened.values()} == {0}  # Self masks only: all survive.
+        for again in (requests[name], message):
+            ring.handle(name, again)  # The same bytes as before, nothing new.
+        refused(ring, name, _survivors(ring, requests[name], without), "answered another")
+
+
+def test_different_survivors_for_different_parties_open_nothing(circle):
+    # Half of the parties hear that 4 survives, the others that it does not.
+    ring = circle(10)
+    _, requests = until(ring, Phase.SURVIVORS)
+    everybody, without = set(range(10)), set(range(10)) - {4}
+    told = {n: without if i % 2 else everybody for i, n in enumerate(ring.names)}
+    signed = {n: ring.handle(n, _survivors(ring, requests[n], told[n])) for n in ring.names}
+    for i, name in enumerate(ring.names):
+        head = bytes([*b"PVMS", 1, Phase.UNMASK]) + requests[name][6:HEAD]
+        others = [j for j, n in enumerate(ring.names) if j != i and told[name] >= {j}]
+        rows = {j: signed[ring.names[j]][-64:] for j in others}
+        refused(ring, name, head + table(rows), "not signed")  # Some signed the other set.
+        same = {j: row for j, row in rows.items() if told[ring.names[j]] == told[name]}
+        refused(ring, name, head + table(same), "too few")
+
+
+def test_sets_a_party_does_not_sign(circle):
+    ring = circle(10)
+    _, requests = until(ring, Phase.SURVIVORS)
+    message = requests["p0003"]
+    for members, why in (
+        (set(range(10)) - {3}, "not among"),
+        (set(range(6)), "fewer than the threshold"),
+    ):
+        refused(ring, "p0003", _survivors(ring, message, members), why)
+    bits = bytearray(message)
+    bits[HEAD + 1] |= 0x80  # A party that does not exist.
+    refused(ring, "p0003", bytes(bits), "do not exist")
+
+
+def test_a_survivor_whose_mask_is_missing_is_found_out(circle):
+    # Party 0 is told that 9 dropped out early, 9 is told nothing: 0 leaves 9's mask away.
+    ring = circle(10)
+
+    def hide(phase, name, data):
+        if phase is Phase.INPUT and name == "p0000":
+            boxes = Reader(data[HEAD:]).table(BOX_BYTES, range(10))
+            boxes.pop(9)
+            return data[:HEAD] + table(boxes)
+        return data
+
+    _, requests = until(ring, Phase.INPUT)
+    inputs = {n: ring.handle(n, hide(Phase.INPUT, n, m)) for n, m in requests.items()}
+    context = requests["p0000"][6:HEAD]
+    receipts = {}
+    for i, name in enumerate(ring.names):
+        receipts[i] = Reader(inputs[name][42:-64]).table(16, range(10))
+    assert 9 not in receipts[0]
+    members = set_bytes(range(10), 10)
+    for i, name in enumerate(ring.names):
+        mine = {j: receipts[j].get(i, bytes(16)) for j in range(10) if j != i}
+        message = request(Phase.SURVIVORS, context, members + table(mine))
+        if i == 0:
+            refused(ring, name, message, "not shared its secrets")
+        elif i == 9:
+            refused(ring, name, message, "has not put its mask")
+        else:
+            ring.handle(name, message)
+
+
+def test_a_dropped_partys_late_input_is_not_opened(circle):
+    # 4 answers INPUT too late; the sum is over the others, and 4's self mask stays closed.
+    ring = circle(10)
+    late = []
+
+    def hold(phase, name, reply):
+        if phase is Phase.INPUT and name == "p0004":
+            late.append(reply)
+            return b""
+        return reply
+
+    total, counted = ring.run(on_reply=hold)
+    np.testing.assert_array_equal(total, ring.expected(counted))
+    assert "p0004" not in counted
+    assert len(late) == 1
+    rows = [Reader(r[42:-64]).table(33, range(10)) for r in ring.replies[-1].values()]
+    assert {row[4][0] for row in rows} == {1}
+    refused(ring, "p0004", ring.requests[Phase.SURVIVORS]["p0000"])
+
+
+@pytest.mark.parametrize("phase", list(Phase))
+@pytest.mark.parametrize("how", ["bent", "short", "long", "empty", "huge", "swapped", "stale"])
+def test_the_server_takes_a_bad_reply_for_a_dropout(circle, phase, how):
+    ring = circle(5)
+    ring.run(0)
+    old = ring.replies[phase]
+    mine = {}
+
+    def spoil(at, name, reply):
+        if at is not phase:
+            return reply
+        mine[name] = reply
+        if name != "p0001":
+            return reply
+        middle = len(reply) // 2
+        return {
+            "bent": reply[:middle] + bytes([reply[middle] ^ 4]) + reply[middle + 1 :],
+            "short": reply[:-1],
+            "long": reply + b"\0",
+            "empty": b"",
+            "huge": reply + bytes(10**6),
+            "swapped": mine["p0000"],
+            "stale": old["p0001"],
+        }[how]
+
+    total, counted = ring.run(1, on_reply=spoil)
+    expected = [n for n in ring.names if n != "p0001" or phase > Phase.INPUT]
+    assert counted == expected
+    np.testing.assert_array_equal(total, ring.expected(expected))
+
+
+def test_a_wrong_share_is_found_out(circle):
+    ring = circle(5)
+
+    def lie(phase, name, reply):
+        if phase is not Phase.UNMASK or name != "p0000":
+            return reply
+        rows = Reader(reply[42:-64]).table(33, range(5))
+        rows[3] = rows[3][:1] + bytes([rows[3][1] ^ 1]) + rows[3][2:]
+        now = ring.parties[name]._memory.round
+        return ring.parties[name]._signed(Phase.UNMASK, now.context, table(rows))
+
+    with pytest.raises(Refused, match="'p0003' do not give what it committed to"):
+        ring.run(on_reply=lie)
+
+
+@pytest.mark.parametrize(
+    ("phase", "width", "why"),
+    [
+        (Phase.SHARES, 80, "sealed shares are missing"),
+        (Phase.INPUT, 16, "receipts are missing"),
+        (Phase.UNMASK, 33, "shares are missing"),
+    ],
+)
+def test_a_signed_reply_with_something_missing_is_a_dropout(circle, phase, width, why):
+    ring = circle(3)
+
+    def lie(at, name, reply):
+        if at is not phase or name != "p0000":
+            return reply
+        reader = Reader(reply[42:-64])
+        rows = reader.table(width, range(3))
+        rows.pop(2)
+        rest = reader.take(reader.left())
+        return ring.parties[name]._signed(phase, reply[10:42], table(rows) + rest)
+
+    with pytest.raises(TooFewParties, match=f"p0000: {phase.name}: {why}"):
+        ring.run(on_reply=lie)
+
+
+def test_a_signed_share_of_the_wrong_kind_is_a_dropout(circle):
+    ring = circle(3)
+
+    def lie(at, name, reply):
+        if at is not Phase.UNMASK or name != "p0000":
+            return reply
+        rows = Reader(reply[42:-64]).table(33, range(3))
+        rows[2] = b"\x01" + rows[2][1:]
+        return ring.parties[name]._signed(at, reply[10:42], table(rows))
+
+    with pytest.raises(TooFewParties, match="p0000: UNMASK: a share of the wrong kind"):
+        ring.run(on_reply=lie)
+
+
+def test_a_signature_of_another_set_is_a_dropout(circle):
+    ring = circle(3)
+
+    def lie(at, name, reply):
+        if at is not Phase.SURVIVORS or name != "p0000":
+            return reply
+        return ring.parties[name]._signed(at, reply[10:42], set_bytes({0, 1}, 3))
+
+    with pytest.raises(TooFewParties, match="p0000: SURVIVORS: another set"):
+        ring.run(on_reply=lie)
+
+
+def test_an_oversized_message_is_not_even_read(circle):
+    ring = circle(3)
+    _, requests = until(ring, Phase.KEYS)
+    refused(ring, "p0001", requests["p0001"] + bytes(10**5), "larger than it can be")
+
+
+def test_many_bad_replies_are_too_few_parties(circle):
+    ring = circle(5)
+    with pytest.raises(TooFewParties, match="not signed by its key"):
+        ring.run(on_reply=lambda phase, name, reply: reply[:-1] + bytes([reply[-1] ^ 1]))
