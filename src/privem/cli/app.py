@@ -13,6 +13,7 @@ import typer
 from ..report import RECORD_SUFFIXES, check_destination
 from .console import emit, emit_json, note, show
 from .failures import EXIT_CODES, Command, Commands, ExitCode
+from .federate import federate
 from .fitting import Covariance, Method, Neighbours, PriorKind, Settings, fit_file
 from .kinds import Kind
 from .options import columns_of, types_of
@@ -34,6 +35,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 80},
 )
+
+app.add_typer(federate)
 
 # Described in each command's own text and hidden from the list of arguments: typer 0.20 loses an
 # argument's help under click 8.5.

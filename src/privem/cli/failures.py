@@ -15,6 +15,7 @@ import polars as pl
 from typer.core import TyperCommand, TyperGroup
 
 from ..estimators import ModelFileError
+from ..federation import FederationError
 from ..report import CannotWrite
 
 __all__ = [
@@ -39,6 +40,7 @@ class ExitCode(IntEnum):
     MODEL = 4
     OUTPUT = 5
     AUDIT = 6
+    FEDERATION = 7
     INTERRUPTED = 130
 
 
@@ -52,6 +54,7 @@ Exit codes:
   4  the model file is missing, damaged or not a model
   5  the output could not be written; nothing was changed
   6  an audit failed
+  7  a party or the server of a federation is missing or refused
 """
 
 
@@ -124,6 +127,8 @@ def _report(error: Exception, as_json: bool) -> int:
     match error:
         case click.ClickException():
             failure: click.ClickException = error
+        case FederationError():
+            failure = Failure(ExitCode.FEDERATION, str(error))
         case CannotWrite():
             failure = Failure(ExitCode.OUTPUT, str(error))
         case MemoryError():

@@ -76,7 +76,7 @@ def public_results(estimator: Any) -> dict[str, Any]:
             return {
                 "covariance": estimator.covariance_type,
                 "prior": estimator.prior,
-                "structure": estimator.structure_,
+                "structure": getattr(estimator, "structure_", None),
                 "parameters": _lists(estimator, "weights_", "means_", "covariances_"),
             }
         case KMeans():

@@ -1,0 +1,248 @@
+"""``privem federate server``, ``party`` and ``run``."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import sys
+import time
+import warnings
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+import click
+from sklearn.exceptions import ConvergenceWarning
+
+from ..core import Release, Stage
+from ..federation import Federation, FederationError, Journal
+from ..federation.errors import ServerAway
+from ..federation.flower.folders import PartyFolder, Terms, locked, write_whole
+from ..report import CannotWrite
+from ..sources import read_file
+from .console import emit, note
+from .failures import ExitCode, Failure, reading_data
+from .fitting import Settings
+from .founding import last_run, reading_folder
+from .progress import FitProgress
+from .summary import NOT_PRIVATE, public_results
+
+__all__ = ["carry", "fit_parties", "take_part"]
+
+
+def carry(folder: Path, listen: str | None) -> None:
+    """Run the SuperLink of a server's folder."""
+    from ..federation.flower.link import serve_link
+
+    with reading_folder():
+        terms = Terms.load(folder)
+        if not (folder / "tls.key").exists():
+            raise ValueError(f"{str(folder)!r} is not the folder of a server")
+    host, port = listen or terms.place[0], terms.place[1]
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    with socket.socket(family) as trial:
+        trial.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            trial.bind((host, port))
+        except OSError as error:
+            why = f"cannot listen at {host}:{port}: {error.strerror}"
+            raise Failure(ExitCode.FEDERATION, why) from error
+    emit(f"Server of {', '.join(terms.agreement.names)} at {terms.address}; stop it with Ctrl-C.\n")
+    near = "127.0.0.1" if host in ("0.0.0.0", "::") else host
+    near = f"[{near}]" if ":" in near else near
+    serve_link(folder, f"{near}:{port}", host, port, terms.keys)
+
+
+def take_part(
+    folder: Path,
+    data: Path,
+    epsilon: float | None,
+    delta: float,
+    weight: str | None,
+    n_jobs: int | None,
+) -> None:
+    """Answer for a party until stopped."""
+    from ..federation.flower.app import client_app
+    from ..federation.flower.node import Node
+
+    with reading_folder():
+        place = PartyFolder(folder)
+    with locked(folder, "a party"):
+        with reading_data():
+            rows = read_file(data, columns=place.terms.columns, weight=weight)
+        with reading_folder():
+            party = place.party(rows, epsilon, delta, n_jobs=n_jobs)
+
+        def keep(state: bytes) -> None:
+            place.keep(state)
+            if party.problem is not None:
+                note(f"{place.name} refused: {party.problem}")
+                party.problem = None
+
+        def say(text: str) -> None:
+            emit(f"{place.name}: {text}\n")
+
+        terms = place.terms
+        app = client_app(party, keep)
+        ca = terms.ca.encode("ascii")
+        Node(app, terms.address, ca, place.key, folder / "node", say).serve()
+
+
+def fit_parties(
+    folder: Path, settings: Settings, output: Path, patience: float, new: bool, quiet: bool
+) -> dict[str, Any]:
+    """Fit over all parties, or go on where a fit stopped; a summary fit for JSON."""
+    with reading_folder():
+        terms = Terms.load(folder)
+        secret = (folder / "secret").read_bytes()
+        (folder / "runs").mkdir(exist_ok=True)
+    with locked(folder / "runs", "a fit"):
+        run = _Run.open(folder, settings, new)
+        try:
+            with warnings.catch_warnings(record=True) as caught:
+                warnings.simplefilter("always")
+                estimator = _fit(run, terms, secret, patience, quiet)
+        except (FederationError, ValueError) as error:
+            run.say("stopped", str(error))
+            if isinstance(error, FederationError):
+                raise
+            raise Failure(ExitCode.USAGE, str(error)) from error
+        try:
+            estimator.save(output)
+        except OSError as error:
+            raise CannotWrite(output, error.strerror or str(error)) from error
+        run.say("finished")
+    return _summary(estimator, terms, settings, caught, run.rounds)
+
+
+def _fit(run: _Run, terms: Terms, secret: bytes, patience: float, quiet: bool) -> Any:
+    """The fitted estimator. While the server is away the fit waits, then goes on by its journal."""
+    from ..federation.flower.app import server_app
+    from ..federation.flower.driver import run_app
+
+    away: float | None = None
+    while True:
+        estimator = run.settings.estimator()
+        if not run.settings.exact and terms.agreement.low is not None:
+            estimator.bounds = (terms.agreement.low, terms.agreement.high)
+        journal = Journal(run.folder)
+
+        def fit(
+            federation: Federation, estimator: Any = estimator, done: int = journal.rounds
+        ) -> None:
+            nonlocal away
+            away = None
+            run.begin(done, quiet)
+            with FitProgress(estimator.max_iter, quiet) as progress:
+
+                def watch(stage: Stage, release: Release[Any]) -> None:
+                    progress.watch(stage, release)
+                    run.step(stage, quiet)
+
+                estimator._watch = watch
+                estimator.fit(federation)
+                del estimator._watch
+
+        app = server_app(terms.agreement, terms.keys, journal, fit, patience)
+        try:
+            run_app(app, terms.address, terms.ca.encode("ascii"), secret)
+            return estimator
+        except ServerAway as problem:
+            if away is None:
+                away = time.monotonic()
+                if not quiet:
+                    note(f"{problem}; waiting for it")
+            if time.monotonic() - away > patience:
+                raise
+            time.sleep(0.5)
+
+
+def _summary(
+    estimator: Any, terms: Terms, settings: Settings, caught: list[Any], rounds: int
+) -> dict[str, Any]:
+    agreement = terms.agreement
+    found: dict[str, Any] = {
+        "model": str(settings.kind),
+        "data": f"{len(agreement.members)} parties ({agreement.protection})",
+        "parties": agreement.names,
+        "protection": agreement.protection,
+        "columns": estimator._names(),
+        "components": settings.components,
+        "private": not settings.exact,
+        "epsilon": estimator.epsilon,
+        "iterations": int(estimator.n_iter_),
+        "rounds": rounds,
+        "warnings": list(dict.fromkeys(str(warning.message) for warning in caught)),
+        **public_results(estimator),
+    }
+    if not settings.exact:
+        found["privacy"] = estimator.privacy_.to_dict()
+        found["statement"] = str(estimator.privacy_)
+    else:
+        found["statement"] = NOT_PRIVATE
+        found["converged"] = not any(issubclass(w.category, ConvergenceWarning) for w in caught)
+    return found
+
+
+class _Run:
+    """One fit's folder: its settings, its journal, and how far it is."""
+
+    def __init__(self, folder: Path, settings: Settings) -> None:
+        self.folder, self.settings = folder, settings
+        self.rounds, self._done, self._stage = 0, 0, ""
+
+    @classmethod
+    def open(cls, server: Path, settings: Settings, new: bool) -> _Run:
+        """The fit that has not finished, if it is this one; else another."""
+        last = last_run(server)
+        asked = _plain(settings)
+        if last is not None and not new and (last / "settings.json").exists():
+            kept = json.loads((last / "settings.json").read_bytes())
+            if json.loads((last / "progress.json").read_bytes())["state"] != "finished":
+                if kept["asked"] != asked:
+                    raise click.UsageError(
+                        f"fit {last.name} has not finished and has other parameters: repeat it "
+                        "with the same to go on, or give it up with --new"
+                    )
+                return cls(last, replace(settings, seed=kept["seed"]))
+        folder = server / "runs" / f"{int(last.name) + 1 if last else 1:04d}"
+        folder.mkdir()
+        # The same starts when the fit is continued, also where nobody asked for a seed.
+        seed = int.from_bytes(os.urandom(4), "little") if settings.seed is None else settings.seed
+        run = cls(folder, replace(settings, seed=seed))
+        run.say("begun")
+        body = {"asked": asked, "seed": seed}
+        write_whole(folder / "settings.json", json.dumps(body).encode())
+        return run
+
+    def begin(self, done: int, quiet: bool) -> None:
+        """The fit begins, or goes on: the first ``done`` rounds are from the journal."""
+        self.rounds, self._done = 0, done
+        if done and not quiet:
+            note(f"going on after round {done} of fit {self.folder.name}")
+
+    def step(self, stage: Stage, quiet: bool) -> None:
+        """A round is over."""
+        self.rounds, self._stage = self.rounds + 1, stage.name
+        if self.rounds <= self._done:
+            return
+        self.say("running")
+        if not quiet and not sys.stderr.isatty():
+            note(f"round {self.rounds}: {stage.name}")
+
+    def say(self, state: str, problem: str = "") -> None:
+        """Write down how far it is, for ``privem federate status``."""
+        body = {
+            "run": self.folder.name,
+            "state": state,
+            "rounds": self.rounds,
+            "stage": self._stage,
+            "problem": problem,
+        }
+        write_whole(self.folder / "progress.json", json.dumps(body).encode())
+
+
+def _plain(settings: Settings) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(json.dumps(asdict(settings)))
+    return found

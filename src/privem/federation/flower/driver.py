@@ -1,0 +1,182 @@
+"""Running a ServerApp in this process, on a SuperLink elsewhere."""
+
+from __future__ import annotations
+
+import io
+import time
+import zipfile
+from collections.abc import Iterable
+from contextlib import suppress
+from itertools import count
+from typing import TYPE_CHECKING, Any
+
+from ..errors import ServerAway
+from . import require
+from .objects import take
+
+if TYPE_CHECKING:
+    from flwr.serverapp import ServerApp
+    from flwr.supercore.runtime import RuntimeHttpClient
+
+__all__ = ["nodes_of", "run_app"]
+
+# Flower starts a run with an app bundle. Ours is empty: server and parties run the privem that is
+# installed where they are, and no node fetches the bundle.
+_BUNDLE = """[project]
+name = "privem"
+version = "1.0.0"
+description = "Carries no code: every side runs its own privem."
+license = "Apache-2.0"
+[tool.flwr.app]
+publisher = "privem"
+[tool.flwr.app.components]
+serverapp = "privem.federation.flower.app:server_app"
+clientapp = "privem.federation.flower.app:client_app"
+[tool.flwr.app.config]
+"""
+_ACQUIRE = "/flwr.proto.Runtime/AcquireTask"
+_UNREACHABLE = "the server at {} cannot be reached ({}); start it with: privem federate server"
+_NO_TASK = "the server at {} gives us nothing to do"
+
+
+def _bundle() -> bytes:
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w") as archive:
+        archive.writestr(zipfile.ZipInfo("pyproject.toml"), _BUNDLE)
+    return out.getvalue()
+
+
+def run_app(app: ServerApp, address: str, ca: bytes, secret: bytes) -> None:
+    """Start a run at the SuperLink, and execute ``app`` in it, here.
+
+    Parameters
+    ----------
+    app : ServerApp
+    address : str
+        Host and port of the SuperLink.
+    ca : bytes
+        The certificate it must show a descendant of (PEM).
+    secret : bytes
+        What the SuperLink knows its executors by.
+
+    Raises
+    ------
+    ServerAway
+        If the SuperLink cannot be reached, or has forgotten the run.
+    """
+    require()
+    import httpx
+    from flwr.common.constant import SubStatus
+    from flwr.common.serde import context_from_proto, run_from_proto
+    from flwr.proto.runtime_pb2 import PullTaskInputRequest, PushTaskOutputRequest
+    from flwr.supercore.heartbeat import HeartbeatSender
+    from flwr.supercore.interceptors import RuntimeTokenHttpInterceptor
+    from flwr.supercore.task_identity import TaskIdentity
+
+    try:
+        token = _token(address, ca, secret)
+        client = _runtime(address, ca, RuntimeTokenHttpInterceptor(token))
+        task = client.PullTaskInput(PullTaskInputRequest())
+    except httpx.HTTPError as problem:
+        raise ServerAway(_UNREACHABLE.format(address, problem)) from None
+    grid = _grid(address, ca, token)
+    grid.set_run(run_from_proto(task.run))
+    TaskIdentity.task_id, TaskIdentity.run_id = task.task_id, task.run.run_id
+    TaskIdentity.node_id = task.context.node_id
+    heart = HeartbeatSender(lambda: _beat(client))
+    heart.start()
+    status, details = SubStatus.FAILED, "stopped"
+    try:
+        app(grid, context_from_proto(task.context))
+        status, details = SubStatus.COMPLETED, ""
+    finally:
+        heart.stop()
+        # Failing this, the run ends at the SuperLink because its heart has stopped.
+        with suppress(httpx.HTTPError):
+            client.PushTaskOutput(PushTaskOutputRequest(sub_status=status, details=details))
+        client.close()
+        grid.close()
+
+
+def _token(address: str, ca: bytes, secret: bytes) -> str:
+    """Start a run, and take its task."""
+    from flwr.proto.control_pb2 import StartRunRequest
+    from flwr.proto.fab_pb2 import Fab
+    from flwr.proto.runtime_pb2 import AcquireTaskRequest
+    from flwr.supercore.constant import TaskType
+    from flwr.supercore.control.control_http_client import ControlHttpClient
+    from flwr.supercore.interceptors import SuperExecAuthHttpInterceptor
+
+    with ControlHttpClient.from_server_address(address, False, ca, []) as control:
+        run = control.StartRun(StartRunRequest(fab=Fab(content=_bundle()))).run_id
+    sign = SuperExecAuthHttpInterceptor(master_secret=secret, protected_methods=[_ACQUIRE])
+    request = AcquireTaskRequest(supported_task_types=[TaskType.SERVER_APP])
+    with _runtime(address, ca, sign) as executor:
+        for _ in range(100):
+            answer = executor.AcquireTask(request)
+            if answer.token and answer.task.run_id == run:
+                return str(answer.token)
+            time.sleep(0.05)  # there may be others, of runs that were never executed
+    raise ServerAway(_NO_TASK.format(address))
+
+
+def _runtime(address: str, ca: bytes, interceptor: Any) -> RuntimeHttpClient:
+    from flwr.supercore.interceptors import RuntimeVersionHttpInterceptor
+    from flwr.supercore.runtime import RuntimeHttpClient
+
+    version = RuntimeVersionHttpInterceptor(component_name="flwr-serverapp")
+    return RuntimeHttpClient.from_server_address(address, False, ca, [version, interceptor])
+
+
+def _grid(address: str, ca: bytes, token: str) -> Any:
+    """A grid that reports trouble at once: the journal is our way to wait and try again."""
+    import httpx
+    from flwr.app import Message
+    from flwr.proto.runtime_pb2 import PullAppMessagesRequest
+    from flwr.supercore.retry import RetryInvoker
+    from flwr.superlink.grid import HttpGrid
+
+    class Frank(HttpGrid):
+        def __init__(self) -> None:
+            super().__init__(address, False, ca, token=token)
+            self._retry_invoker = RetryInvoker(
+                wait_gen_factory=lambda: (0.2 for _ in count()),
+                recoverable_exceptions=httpx.TransportError,
+                max_tries=3,
+                max_time=None,
+            )
+
+        def pull_messages(self, message_ids: Iterable[str]) -> list[Message]:
+            client, run = self._runtime_client, self.run.run_id
+            found = client.PullMessages(PullAppMessagesRequest(message_ids=message_ids))
+            came = (take(client, self.node, run, tree) for tree in found.message_object_trees)
+            return [message for message in came if message is not None]
+
+    return Frank()
+
+
+def _beat(client: Any) -> bool:
+    """Tell the SuperLink that we are alive; what it thinks of it shows with the next message."""
+    import httpx
+    from flwr.proto.runtime_pb2 import SendTaskHeartbeatRequest
+
+    try:
+        client.SendTaskHeartbeat(SendTaskHeartbeatRequest())
+    except httpx.HTTPError:
+        return False
+    return True
+
+
+def nodes_of(address: str, ca: bytes) -> dict[bytes, str] | None:
+    """Registered nodes' public keys, and whether they are there; ``None`` if the server is not."""
+    require()
+    import httpx
+    from flwr.proto.control_pb2 import ListNodesRequest
+    from flwr.supercore.control.control_http_client import ControlHttpClient
+
+    try:
+        with ControlHttpClient.from_server_address(address, False, ca, []) as client:
+            found = client.ListNodes(ListNodesRequest()).nodes_info
+    except httpx.HTTPError:
+        return None
+    return {node.public_key.strip(): str(node.status) for node in found}

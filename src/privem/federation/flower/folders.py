@@ -1,0 +1,289 @@
+"""What lies in a server's and in a party's folder.
+
+======================  =======================================================================
+``federation.json``     public, the same everywhere: the agreement, the keys of the nodes, the
+                        server's address and certificate
+server: ``tls.key``,    the server's certificate and its key; what its executor is known by;
+``tls.pem``, ``ca.pem`` one folder per fit with its journal
+``secret``, ``runs``
+party: ``card.json``    public: its name and public keys
+party: ``state``        secret: its keys, its account, and what it said last
+party: ``node.key``     secret: the key its node is known by
+======================  =======================================================================
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..agreement import Agreement, Card
+from ..errors import FederationError
+from ..party import Party
+from ..wire import pack, unpack
+from . import require
+from .certificates import new_certificates
+
+__all__ = [
+    "PartyFolder",
+    "Terms",
+    "check_name",
+    "locked",
+    "new_party",
+    "new_server",
+    "read_card",
+    "split_address",
+    "write_whole",
+]
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+
+
+@dataclass(frozen=True)
+class Terms:
+    """What ``federation.json`` says: public, and the same for all.
+
+    Parameters
+    ----------
+    agreement : Agreement
+    nodes : dict of str to str
+        By party, the public key of its node (PEM).
+    address : str
+        Host and port of the server.
+    ca : str
+        The certificate that the server's descends from (PEM).
+    columns : tuple of str, optional
+        Which columns of their files parties read, in this order.
+    """
+
+    agreement: Agreement
+    nodes: dict[str, str]
+    address: str
+    ca: str
+    columns: tuple[str, ...] | None = None
+
+    def save(self, folder: Path) -> None:
+        """Into ``federation.json``."""
+        body = {
+            "privem": "federation",
+            "version": 1,
+            "agreement": self.agreement.to_dict(),
+            "nodes": self.nodes,
+            "address": self.address,
+            "ca": self.ca,
+            "columns": self.columns,
+        }
+        write_whole(folder / "federation.json", (json.dumps(body, indent=1) + "\n").encode())
+
+    @classmethod
+    def load(cls, folder: Path) -> Terms:
+        """From ``federation.json``; raises ValueError or OSError."""
+        path = folder / "federation.json"
+        body = _json(path)
+        try:
+            if (body["privem"], body["version"]) != ("federation", 1):
+                raise KeyError
+            columns = None if body["columns"] is None else tuple(map(str, body["columns"]))
+            agreement = Agreement.from_dict(body["agreement"])
+            nodes = {name: str(body["nodes"][name]) for name in agreement.names}
+            return cls(agreement, nodes, str(body["address"]), str(body["ca"]), columns)
+        except (KeyError, TypeError):
+            raise ValueError(f"{str(path)!r} is not a federation of this version") from None
+
+    @property
+    def keys(self) -> dict[str, bytes]:
+        """By party, the public key of its node."""
+        return {name: key.encode("ascii") for name, key in self.nodes.items()}
+
+    @property
+    def place(self) -> tuple[str, int]:
+        """Host and port."""
+        return split_address(self.address)
+
+
+def split_address(address: str) -> tuple[str, int]:
+    """Host and port of ``host:port``; raises ValueError."""
+    host, colon, port = address.rpartition(":")
+    if not colon or not host or not port.isdecimal() or not 0 < int(port) < 2**16:
+        raise ValueError(f"{address!r} is not HOST:PORT")
+    return host.strip("[]"), int(port)
+
+
+def check_name(name: str) -> str:
+    """A party's name, if it can be one: it is a folder's too."""
+    if not _NAME.fullmatch(name):
+        raise ValueError(f"a party's name has letters, digits and . _ -, not {name!r}")
+    return name
+
+
+def new_party(folder: Path, name: str) -> dict[str, str]:
+    """Make a party's keys in a folder of its own; its card.
+
+    Parameters
+    ----------
+    folder : Path
+    name : str
+        Letters, digits, dots, dashes and underscores.
+    """
+    require()
+    from cryptography.hazmat.primitives import serialization
+    from cryptography.hazmat.primitives.asymmetric import ec
+
+    check_name(name)
+    folder.mkdir(parents=True, exist_ok=True)
+    if (folder / "state").exists():
+        raise ValueError(f"{str(folder)!r} has keys already; take another folder")
+    party = Party(np.zeros((0, 1)), name)
+    party.card("ckks")
+    public = party.card("masked")
+    node = ec.generate_private_key(ec.SECP256R1())
+    private = node.private_bytes(
+        serialization.Encoding.PEM,
+        serialization.PrivateFormat.PKCS8,
+        serialization.NoEncryption(),
+    )
+    known = node.public_key().public_bytes(
+        serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo
+    )
+    card = {**asdict(public), "node": known.decode("ascii")}
+    write_whole(folder / "node.key", private)
+    write_whole(folder / "card.json", (json.dumps(card, indent=1) + "\n").encode())
+    write_whole(folder / "state", party.state())
+    return card
+
+
+def read_card(path: Path) -> dict[str, str]:
+    """A party's public card."""
+    body = _json(path)
+    check_name(str(body.get("name")))
+    if set(body) != {"name", "box", "signing", "node"} or not all(
+        isinstance(value, str) for value in body.values()
+    ):
+        raise ValueError(f"{str(path)!r} is not a card that privem federate key wrote")
+    return body
+
+
+def new_server(
+    folder: Path,
+    cards: Sequence[dict[str, str]],
+    address: str,
+    columns: Sequence[str] | None,
+    **terms: Any,
+) -> Terms:
+    """Make a server's folder, and what all agree on.
+
+    Parameters
+    ----------
+    folder : Path
+    cards : sequence of dict
+        Of all parties.
+    address : str
+        Host and port under which they reach the server.
+    columns : sequence of str, optional
+    **terms
+        Of :class:`~privem.federation.Agreement`.
+    """
+    require()
+    host, _ = split_address(address)
+    if (folder / "federation.json").exists():
+        raise ValueError(f"{str(folder)!r} holds a federation already; take another folder")
+    members = tuple(Card(card["name"], card["box"], card["signing"]) for card in cards)
+    # Drawn after all keys are known.
+    agreement = Agreement(members, seed=os.urandom(32).hex(), **terms)
+    if agreement.protection == "masked":
+        _ = agreement.cohort  # refuses what cannot work
+    ca, certificate, key = new_certificates(host)
+    found = Terms(
+        agreement,
+        {card["name"]: card["node"] for card in cards},
+        address,
+        ca.decode("ascii"),
+        None if columns is None else tuple(columns),
+    )
+    folder.mkdir(parents=True, exist_ok=True)
+    write_whole(folder / "ca.pem", ca)
+    write_whole(folder / "tls.pem", certificate)
+    write_whole(folder / "tls.key", key)
+    write_whole(folder / "secret", os.urandom(32).hex().encode("ascii"))
+    found.save(folder)
+    return found
+
+
+class PartyFolder:
+    """A party's folder: its state between messages and between processes.
+
+    Parameters
+    ----------
+    folder : Path
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.terms = Terms.load(folder)
+        self.name = read_card(folder / "card.json")["name"]
+        self.key = (folder / "node.key").read_bytes()
+        self._kept = b""
+
+    def party(self, rows: Any, epsilon: float | None, delta: float, **options: Any) -> Party:
+        """The party as it was left, with the limits its owner sets now."""
+        body = unpack((self.folder / "state").read_bytes(), "party")
+        party = Party(rows, self.name, epsilon=epsilon, delta=delta, **options)
+        party.restore(pack("party", {**body, "limit": epsilon, "delta": delta}))
+        agreement = body["agreement"]
+        if agreement is None or Agreement.from_dict(agreement).hash != self.terms.agreement.hash:
+            party.join(self.terms.agreement)
+            self.keep(party.state())
+        return party
+
+    def keep(self, state: bytes) -> None:
+        """Store a state for good."""
+        if state != self._kept:
+            write_whole(self.folder / "state", state)
+            self._kept = state
+
+
+def write_whole(path: Path, content: bytes) -> None:
+    """Replace a file at once and for good, readable by its owner only."""
+    part = path.with_name(f".{path.name}.part")
+    handle = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(handle, "wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(part, path)
+    folder = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
+
+
+@contextmanager
+def locked(folder: Path, what: str) -> Iterator[None]:
+    """Keep others of our kind out of a folder; the lock ends with the process, however it ends."""
+    import fcntl
+
+    with open(folder / ".lock", "w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise FederationError(f"{what} of {str(folder)!r} runs already") from None
+        yield
+
+
+def _json(path: Path) -> dict[str, Any]:
+    try:
+        body = json.loads(path.read_bytes())
+    except (UnicodeDecodeError, json.JSONDecodeError):
+        raise ValueError(f"{str(path)!r} is not JSON") from None
+    if not isinstance(body, dict):
+        raise ValueError(f"{str(path)!r} is not what it should be")
+    return body

@@ -1,0 +1,270 @@
+"""A party's node: Flower's Fleet API, one message after the other."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..errors import FederationError
+from . import MESSAGE_TYPE, require
+from .objects import take
+
+if TYPE_CHECKING:
+    from flwr.app import Message
+    from flwr.clientapp import ClientApp
+
+__all__ = ["Node"]
+
+# Seconds between two questions for messages, and how many times as long as the last one took:
+# asking is work for the SuperLink. When none has come for a while, as long as is good for idling.
+_SOON, _LATER, _CALM = 0.03, 1.0, 6.0
+_IDLE = 20.0
+_RECONNECT, _GRACE = 0.5, 10.0
+
+
+class _Forgotten(Exception):
+    """The server does not know us, or knows us no longer."""
+
+
+class Node:
+    """Answers a SuperLink's messages with a ClientApp, in this process.
+
+    Parameters
+    ----------
+    app : ClientApp
+    address : str
+        Host and port of the SuperLink.
+    ca : bytes
+        The certificate it must show a descendant of (PEM).
+    key : bytes
+        The node's private key (PEM), of which the server knows the public half.
+    known : Path
+        Where the number that the server gave this node is kept.
+    say : callable
+        Told, in words, what happens; for the party's own eyes.
+    """
+
+    def __init__(
+        self,
+        app: ClientApp,
+        address: str,
+        ca: bytes,
+        key: bytes,
+        known: Path,
+        say: Callable[[str], None],
+    ) -> None:
+        require()
+        from flwr.supercore.interceptors import RuntimeVersionHttpInterceptor
+        from flwr.supercore.primitives.asymmetric import bytes_to_private_key, public_key_to_bytes
+        from flwr.supernode.fleet_http_client import FleetHttpClient
+        from flwr.supernode.node_auth_http_interceptor import NodeAuthHttpInterceptor
+
+        private = bytes_to_private_key(key)
+        self._app, self._address, self._known, self._say = app, address, known, say
+        self._public = public_key_to_bytes(private.public_key())
+        self._client = FleetHttpClient.from_server_address(
+            address,
+            False,
+            ca,
+            [
+                RuntimeVersionHttpInterceptor(component_name="SuperNode"),
+                NodeAuthHttpInterceptor(private, private.public_key()),
+            ],
+        )
+        self._node: Any = None
+
+    def serve(self) -> None:
+        """Answer until interrupted. A server that is away is waited for."""
+        from flwr.supercore.heartbeat import HeartbeatSender
+
+        self._connect()
+        self._say("connected")
+        heart = HeartbeatSender(self._beat)
+        heart.start()
+        try:
+            while True:
+                try:
+                    self._converse()
+                except _Forgotten:  # the server was started anew
+                    self._connect()
+                    self._say("connected again")
+        finally:
+            heart.stop()
+            self._leave()
+
+    def _connect(self) -> None:
+        """Be let in. A server that has just been started does not know its nodes yet."""
+        end = None
+        while True:
+            try:
+                self._patiently(self._activate)
+                return
+            except _Forgotten as problem:
+                end = time.monotonic() + _GRACE if end is None else end
+                if time.monotonic() > end:
+                    raise FederationError(f"{_STRANGER} ({problem})") from None
+                time.sleep(_RECONNECT)
+
+    def _converse(self) -> None:
+        import httpx
+
+        last = time.monotonic()
+        while True:
+            begun = time.monotonic()
+            message = None
+            with suppress(httpx.HTTPStatusError):  # its run ended while we took it
+                message = self._patiently(self._receive)
+            now = time.monotonic()
+            if message is None:
+                calm = _LATER if now - last > _IDLE else _CALM * (now - begun)
+                time.sleep(min(max(calm, _SOON), _LATER))
+                continue
+            last = now
+            reply = self._answer(message)
+            try:
+                self._patiently(partial(self._send, reply))
+            except httpx.HTTPStatusError:
+                self._say("a reply came too late: its run is over")
+
+    def _patiently(self, call: Callable[[], Any]) -> Any:
+        """Call, and wait as long as there is no server; say so once."""
+        import httpx
+
+        waiting = False
+        while True:
+            try:
+                found = call()
+            except httpx.TransportError as problem:
+                if "certificate" in str(problem).lower():
+                    raise FederationError(
+                        f"the server at {self._address} is not the one of this federation: "
+                        f"{problem}"
+                    ) from None
+                if not waiting:
+                    self._say(f"waiting for the server at {self._address}")
+                waiting = True
+                time.sleep(_RECONNECT)
+                continue
+            except httpx.HTTPStatusError as problem:
+                if problem.response.status_code in (502, 503, 504):
+                    time.sleep(_RECONNECT)
+                    continue
+                if problem.response.status_code == 401:
+                    raise _Forgotten("status 401") from None
+                raise
+            if waiting:
+                self._say("the server is there")
+            return found
+
+    def _activate(self) -> None:
+        import httpx
+        from flwr.common.constant import HEARTBEAT_DEFAULT_INTERVAL
+        from flwr.proto.fleet_pb2 import ActivateNodeRequest, DeactivateNodeRequest
+        from flwr.proto.node_pb2 import Node as Number
+
+        request = ActivateNodeRequest(
+            public_key=self._public, heartbeat_interval=HEARTBEAT_DEFAULT_INTERVAL
+        )
+        try:
+            number = self._client.ActivateNode(request).node_id
+        except httpx.HTTPStatusError as problem:
+            why = f"status {problem.response.status_code}"
+            # Killed a moment ago, we are still there in the server's eyes: take leave first.
+            try:
+                old = int(self._known.read_text())
+                self._client.DeactivateNode(DeactivateNodeRequest(node_id=old))
+                number = self._client.ActivateNode(request).node_id
+            except (httpx.HTTPStatusError, ValueError, OSError):
+                raise _Forgotten(why) from None
+        self._known.write_text(str(number))
+        self._node = Number(node_id=number)
+
+    def _beat(self) -> bool:
+        import httpx
+        from flwr.common.constant import HEARTBEAT_DEFAULT_INTERVAL
+        from flwr.proto.heartbeat_pb2 import SendNodeHeartbeatRequest
+
+        request = SendNodeHeartbeatRequest(
+            node=self._node, heartbeat_interval=HEARTBEAT_DEFAULT_INTERVAL
+        )
+        try:
+            return bool(self._client.SendNodeHeartbeat(request).success)
+        except httpx.HTTPError:
+            return False
+
+    def _receive(self) -> Message | None:
+        from flwr.proto.fleet_pb2 import PullMessagesRequest
+
+        found = self._client.PullMessages(PullMessagesRequest(node=self._node))
+        if not found.messages_list:
+            return None
+        run = found.messages_list[0].metadata.run_id
+        return take(self._client, self._node, run, found.message_object_trees[0])
+
+    def _answer(self, message: Message) -> Message:
+        from flwr.app import Context, Error, Message, RecordDict
+        from flwr.common.constant import ErrorCode
+
+        run = message.metadata.run_id
+        if message.metadata.message_type != MESSAGE_TYPE:
+            error = Error(ErrorCode.CLIENT_APP_RAISED_EXCEPTION, "not a message of privem")
+            return Message(error, reply_to=message)
+        context = Context(
+            run_id=run,
+            node_id=self._node.node_id,
+            node_config={},
+            state=RecordDict(),
+            run_config={},
+        )
+        # What the app remembers is in the party's own state file, not in the context: it must
+        # outlive this process.
+        return self._app(message, context)
+
+    def _send(self, message: Message) -> None:
+        from flwr.app.message import remove_content_from_message
+        from flwr.common.serde import message_to_proto
+        from flwr.proto.fleet_pb2 import PushMessagesRequest
+        from flwr.supercore.inflatable.inflatable_object import (
+            get_all_nested_objects,
+            get_object_tree,
+        )
+        from flwr.supercore.inflatable.inflatable_protobuf_utils import (
+            make_push_object_fn_protobuf,
+        )
+        from flwr.supercore.inflatable.inflatable_utils import push_objects
+
+        message.metadata.__dict__["_message_id"] = message.object_id
+        bare = remove_content_from_message(message) if message.has_content() else message
+        answer = self._client.PushMessages(
+            PushMessagesRequest(
+                node=self._node,
+                messages_list=[message_to_proto(bare)],
+                message_object_trees=[get_object_tree(message)],
+                clientapp_runtime_list=[0.0],  # how long it took is nobody's business
+            )
+        )
+        run = message.metadata.run_id
+        push_objects(
+            get_all_nested_objects(message),
+            make_push_object_fn_protobuf(
+                self._client.PushObject, self._node, run, answer.session_id
+            ),
+            object_ids_to_push=set(answer.objects_to_push),
+        )
+
+    def _leave(self) -> None:
+        import httpx
+        from flwr.proto.fleet_pb2 import DeactivateNodeRequest
+
+        with suppress(httpx.HTTPError):
+            self._client.DeactivateNode(DeactivateNodeRequest(node_id=self._node.node_id))
+
+
+_STRANGER = (
+    "the server does not know this node's key: it is not the one that was given to privem "
+    "federate init, or the server is of another federation"
+)

@@ -1,0 +1,119 @@
+"""Folders of a federation, and what init refuses."""
+
+from __future__ import annotations
+
+import json
+import stat
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from privem.cli import app
+from privem.federation.flower.folders import PartyFolder, Terms
+from privem.federation.wire import unpack
+
+pytest.importorskip("flwr")
+THREE = ["--party", "north", "--party", "west", "--party", "south"]
+
+
+def run(*args, code=0):
+    result = CliRunner().invoke(app, ["federate", *map(str, args)])
+    assert result.exit_code == code, (result.stdout, result.stderr, result.exception)
+    return result.stdout if code == 0 else result.stderr
+
+
+def test_secrets_stay_where_they_belong(tmp_path):
+    fed = tmp_path / "fed"
+    run("init", fed, *THREE, "--bound", "x=0:1", "--bound", "y=0:2", "--rows", 9)
+    public = (fed / "federation.json").read_bytes()
+    for name in ("north", "west", "south"):
+        keys = unpack((fed / name / "state").read_bytes(), "party")["keys"]
+        secret = (fed / name / "node.key").read_text().splitlines()[1]
+        shown = public + (fed / name / "card.json").read_bytes()
+        assert (fed / name / "federation.json").read_bytes() == public
+        for key in keys.values():
+            assert len(key) == 32
+            assert key.hex().encode() not in shown
+        assert secret.encode() not in shown
+    for path in fed.rglob("*"):
+        assert path.is_dir() or stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert not list(fed.rglob("*ca.key"))
+    agreement = Terms.load(fed).agreement
+    assert (agreement.low, agreement.high, agreement.rows) == ((0.0, 0.0), (1.0, 2.0), 9.0)
+
+
+def test_parties_with_their_own_keys(tmp_path):
+    cards = []
+    for name in ("a", "b", "c"):
+        run("key", tmp_path / name, "--name", name)
+        cards += ["--card", tmp_path / name / "card.json"]
+    found = json.loads(run("init", tmp_path / "fed", *cards, "--columns", "x,y", "--json"))
+    assert found["parties"] == ["a", "b", "c"]
+    (tmp_path / "a" / "federation.json").write_bytes(
+        (tmp_path / "fed" / "federation.json").read_bytes()
+    )
+    facts = json.loads(run("status", tmp_path / "a", "--json"))
+    assert facts["agreement"] == found["agreement"]
+    assert facts["epsilon_spent"] == 0
+    assert "has keys already" in run("key", tmp_path / "a", "--name", "a", code=2)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (THREE[:4], "at least 3 must take part"),
+        ([*THREE, "--party", "west"], "a different name each time"),
+        ([*THREE, "--party", "../up"], "letters, digits"),
+        ([*THREE, "--bound", "x=3:1"], "LOW below HIGH"),
+        ([*THREE, "--bound", "x=1:3", "--columns", "y"], "leave out --columns"),
+        ([*THREE, "--protection", "plain", "--dropouts", "1"], "fewer than minimum"),
+        ([*THREE, "--party", "d", "--party", "e", "--dropouts", "2"], "third"),
+        ([*THREE, "--address", "here"], "HOST:PORT"),
+        ([*THREE, "--card", "nowhere.json"], "No such file"),
+    ],
+)
+def test_init_refuses_before_it_writes(tmp_path, options, words):
+    assert words in run("init", tmp_path / "fed", *options, code=2)
+    assert not (tmp_path / "fed").exists()
+
+
+def test_a_folder_is_used_once(tmp_path):
+    run("init", tmp_path / "fed", *THREE)
+    before = (tmp_path / "fed" / "north" / "state").read_bytes()
+    assert "already" in run("init", tmp_path / "fed", *THREE, code=2)
+    assert (tmp_path / "fed" / "north" / "state").read_bytes() == before
+
+
+def test_wrong_folders(tmp_path):
+    run("init", tmp_path / "fed", *THREE)
+    (tmp_path / "x.csv").write_text("x,y\n1,2\n")
+    assert "No such file" in run("status", tmp_path / "nowhere", code=2)
+    assert "not the folder of a server" in run("server", tmp_path / "fed" / "north", code=2)
+    assert "No such file" in run("party", tmp_path / "fed" / "server", tmp_path / "x.csv", code=2)
+    missing = run("party", tmp_path / "fed" / "north", tmp_path / "nowhere.csv", code=3)
+    assert "nowhere.csv" in missing
+    (tmp_path / "fed" / "north" / "federation.json").write_text("{}")
+    assert "not a federation" in run("status", tmp_path / "fed" / "north", code=2)
+
+
+def test_no_server(tmp_path):
+    run("init", tmp_path / "fed", *THREE, "--address", "127.0.0.1:1")
+    said = run(
+        "run", tmp_path / "fed/server", "-k", 2, "-o", tmp_path / "m", "--patience", 1, code=7
+    )
+    assert "cannot be reached" in said
+    facts = json.loads(run("status", tmp_path / "fed" / "server", "--json"))
+    assert facts["server"] == "down"
+    assert facts["fit"]["state"] == "stopped"
+
+
+def test_a_party_goes_on_with_its_account_and_the_limits_set_now(tmp_path):
+    run("init", tmp_path / "fed", *THREE)
+    folder = PartyFolder(tmp_path / "fed" / "north")
+    first = folder.party(np.zeros((4, 2)), 1.0, 1e-6)
+    folder.keep(first.state())
+    again = PartyFolder(tmp_path / "fed" / "north").party(np.zeros((4, 2)), 2.0, 1e-7)
+    assert again.card("masked") == first.card("masked")
+    assert (again._budget.limit, again._budget.delta) == (2.0, 1e-7)
+    assert unpack(again.state(), "party")["memory"] == unpack(first.state(), "party")["memory"]

@@ -1,0 +1,145 @@
+"""The transport over a grid that loses and delays; the app that stores before it speaks."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+
+pytest.importorskip("flwr")
+
+from privem.federation.flower import MESSAGE_TYPE, grid, require
+from privem.federation.flower.app import client_app, content, payload
+from privem.federation.flower.grid import GridTransport
+
+require()
+KEYS = {"a": b"key a\n", "b": b"key b\n"}
+
+
+class Grid:
+    """Two nodes; ``fate`` says what becomes of the n-th message to a node."""
+
+    def __init__(self, fate):
+        from flwr.supercore.task_identity import TaskIdentity
+
+        TaskIdentity.run_id, TaskIdentity.node_id, TaskIdentity.task_id = 7, 1, 1
+        self.fate, self.sent, self.waiting, self.late = fate, {11: [], 12: []}, {}, []
+        self.here = [11, 12]
+
+    def get_nodes(self):
+        names = {11: b"key a", 12: b"key b\n"}
+        return [SimpleNamespace(node_id=n, public_key=names[n]) for n in self.here]
+
+    def push_messages(self, messages):
+        from flwr.app import Error, Message
+
+        numbers = []
+        for message in messages:
+            assert message.metadata.message_type == MESSAGE_TYPE
+            node = message.metadata.dst_node_id
+            self.sent[node].append(payload(message))
+            number = f"{node}.{len(self.sent[node])}"
+            message.metadata.__dict__["_message_id"] = number
+            numbers.append(number)
+            what = self.fate(node, len(self.sent[node]))
+            if what == "answered":
+                self.waiting[number] = Message(content(b"re " + payload(message)), reply_to=message)
+            elif what == "error":
+                self.waiting[number] = Message(Error(1, "unavailable"), reply_to=message)
+        return numbers
+
+    def pull_messages(self, numbers):
+        return [self.waiting.pop(number) for number in numbers if number in self.waiting]
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch):
+    monkeypatch.setattr(grid, "_AGAIN", 0.02)
+    monkeypatch.setattr(grid, "_SOON", 0.001)
+    monkeypatch.setattr(grid, "_LATER", 0.01)
+
+
+@pytest.mark.parametrize("trouble", ["lost", "error"])
+def test_what_is_not_answered_is_sent_again_byte_for_byte(trouble):
+    flower = Grid(lambda node, n: "answered" if n == 3 or node == 11 else trouble)
+    replies = GridTransport(flower, KEYS, 5.0).exchange({"a": b"one", "b": b"two"})
+    assert replies == {"a": b"re one", "b": b"re two"}
+    assert flower.sent == {11: [b"one"], 12: [b"two"] * 3}
+
+
+def test_the_silent_are_missing():
+    flower = Grid(lambda node, n: "answered" if node == 11 else "lost")
+    transport = GridTransport(flower, KEYS, 0.2)
+    assert transport.exchange({"a": b"one", "b": b"two"}) == {"a": b"re one"}
+    assert set(flower.sent[12]) == {b"two"}
+
+
+def test_who_comes_later_is_waited_for():
+    flower = Grid(lambda node, n: "answered")
+    flower.here = [11]
+    look = flower.get_nodes
+
+    def later():
+        found = look()
+        flower.here = [11, 12]
+        return found
+
+    flower.get_nodes = later
+    assert set(GridTransport(flower, KEYS, 5.0).exchange({"a": b"1", "b": b"2"})) == {"a", "b"}
+
+
+def test_a_server_that_fails_is_said_to_be_away():
+    import httpx
+
+    from privem.federation.errors import ServerAway
+
+    flower = Grid(lambda node, n: "answered")
+
+    def broken(messages):
+        raise httpx.ConnectError("refused")
+
+    flower.push_messages = broken
+    with pytest.raises(ServerAway, match="carries no messages"):
+        GridTransport(flower, KEYS, 5.0).exchange({"a": b"1"})
+
+
+class Talker:
+    """A party that says what it was asked."""
+
+    def __init__(self):
+        self.said = b""
+
+    def handle(self, message):
+        self.said = b"re " + message
+        return self.said
+
+    def state(self):
+        return b"state after " + self.said
+
+
+def test_the_state_is_stored_before_the_reply_leaves():
+    from flwr.app import Message
+
+    Grid(None)
+    kept: list[bytes] = []
+    ask = Message(content(b"hello"), 11, MESSAGE_TYPE)
+    ask.metadata.__dict__["_message_id"] = "1"
+    reply = client_app(Talker(), kept.append)(ask, None)
+    assert payload(reply) == b"re hello"
+    assert kept == [b"state after re hello"]
+
+    def full(state):
+        raise OSError("disk full")
+
+    with pytest.raises(OSError, match="disk full"):
+        client_app(Talker(), full)(ask, None)
+
+
+def test_a_message_without_our_bytes_is_answered_by_a_refusal():
+    from flwr.app import ConfigRecord, Message, RecordDict
+
+    Grid(None)
+    for record in (RecordDict(), RecordDict({"privem": ConfigRecord({"message": "text"})})):
+        ask = Message(record, 11, MESSAGE_TYPE)
+        ask.metadata.__dict__["_message_id"] = "1"
+        assert payload(ask) == b""
