@@ -30,6 +30,7 @@ NAMES = (
     "linear",
     "quality",
     "private_speed",
+    "federation",
     "robust",
 )
 

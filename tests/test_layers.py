@@ -15,11 +15,11 @@ LEVELS = {
     "noise": 2,
     "accounting": 2,
     "sources": 2,
-    "federation": 2,
     "plans": 3,
     "run": 3,
     "ledger": 3,
     "meter": 3,
+    "federation": 3.25,  # a party keeps a meter of its own
     "local": 3,
     "statement": 3.5,  # says what the meter has counted
     "estimators": 4,
@@ -33,8 +33,13 @@ LEVELS = {
 # The ground floor is one unit, and so is the top; in between siblings do not know each other.
 SIBLINGS_MAY = {0, 5}
 # The loop knows the vocabulary and nothing else.
-ONLY = {"run": {"core"}}
+# A party sums, rounds and charges; it knows nothing of plans.
+ONLY = {
+    "run": {"core"},
+    "federation": {"core", "tree", "linalg", "models", "noise", "sources", "accounting", "meter"},
+}
 HEAVY = {"matplotlib", "dask", "tenseal", "flwr", "torch", "cupy", "psycopg", "opendp"}
+HEAVY |= {"cryptography", "openfhe"}
 
 
 def _imports(tree: ast.AST, package: str) -> Iterator[tuple[str, int]]:

@@ -43,6 +43,8 @@ class Statement:
         What was taken as public knowledge.
     trust : {"central", "local"}
         Where the noise was added: to sums over records, or on each person's own device.
+    parties : str
+        Of a federated fit: who can learn what.
 
     Examples
     --------
@@ -62,6 +64,7 @@ class Statement:
     failure: float = 0.0
     public: dict[str, str] = field(default_factory=dict)
     trust: str = "central"
+    parties: str = ""
 
     @classmethod
     def of(
@@ -148,4 +151,5 @@ class Statement:
             f"Taken as public: the columns' names and number, every parameter"
             f"{'; ' + given if given else ''}. The promise covers this fit alone: those of further "
             f"fits on the same people add up."
+            + (f" Fitted by a federation. {self.parties}" if self.parties else "")
         )

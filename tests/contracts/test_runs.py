@@ -228,9 +228,9 @@ def test_memory_layout_and_precision_of_the_input_do_not_matter(estimator, tmp_p
 
 def test_random_shares_belong_to_the_row_not_to_its_block():
     from privem.kernels.scratch import Scratch
-    from privem.plans.mixture import _AssignedQuery
+    from privem.models.assigned import AssignedQuery
 
-    query = _AssignedQuery("diag", np.zeros(D), np.zeros((K, D)), seed=9)
+    query = AssignedQuery("diag", np.zeros(D), np.zeros((K, D)), seed=9)
     whole = query(Block(X), Scratch()).count
     parts = sum(query(Block(X[a : a + 50], None, a), Scratch()).count for a in range(0, N, 50))
     np.testing.assert_allclose(parts, whole, rtol=1e-13)

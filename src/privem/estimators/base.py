@@ -13,7 +13,8 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from ..core import Block, Plan, Release, Rows, Scratch, Stage
+from ..core import Block, Plan, Release, Rows, Scratch, Source, Stage
+from ..federation import Federation
 from ..meter import Meter
 from ..plans.private.preamble import Ground
 from ..run import run
@@ -24,6 +25,7 @@ from ..sources.frame import is_frame
 from ..sources.joined import JoinedRows
 from ..sources.local import effective_threads, one_blas_thread
 from ..sources.types import type_name
+from .federated import open_federation
 from .parameters import check_int
 from .people import People, owners, per_person
 from .private import Terms, forget_private
@@ -91,6 +93,8 @@ class Estimator(BaseEstimator):  # type: ignore[misc]
         return self._open_array(X, sample_weight, groups, reset=True, finite=finite)
 
     def _open_stream(self, X: Any, y: Any, weight: Any, groups: Any) -> Rows:
+        if isinstance(X, Federation):
+            return open_federation(self, X, weight, groups)
         if groups is not None:
             raise NotImplementedError("groups= is for arrays and frames in this version")
         if not is_path(X):
@@ -138,8 +142,11 @@ class Estimator(BaseEstimator):  # type: ignore[misc]
 
     def _open_privately(
         self, X: Any, y: Any, sample_weight: Any, groups: Any
-    ) -> tuple[LocalSource, People]:
+    ) -> tuple[Source, People]:
         """A source for a private fit, and who its rows belong to."""
+        if isinstance(X, Federation):
+            self._open(X, y, sample_weight, groups)
+            return X, People("record", X.rows, X.weighted, X.trust(private=True))
         return self._owned(self._open(X, y, sample_weight, None, finite=False), groups)
 
     def _owned(self, rows: Rows, groups: Any) -> tuple[LocalSource, People]:
@@ -200,7 +207,8 @@ class Estimator(BaseEstimator):  # type: ignore[misc]
         if people.weighted:
             public["largest sample weight"] = f"{terms.max_weight:g}"
         public.update(self._known_types())
-        self.privacy_ = terms.statement(meter, people.unit, public)
+        statement = terms.statement(meter, people.unit, public)
+        self.privacy_ = replace(statement, parties=people.parties)
         if ground.found is not None and not ground.found.all():
             columns = names or self._names()
             lost = [n for n, ok in zip(columns, ground.found, strict=True) if not ok]
@@ -263,6 +271,8 @@ class Estimator(BaseEstimator):  # type: ignore[misc]
             raise ValueError("Found array with 0 sample(s): there are no rows to evaluate")
 
     def _run(self, plan: Plan[T], rows: Rows) -> T:
+        if isinstance(rows, Federation):
+            return run(plan, rows, self._watch)
         # Counted before BLAS is held: None means as many threads as BLAS had.
         threads = effective_threads(self.n_jobs)
         with one_blas_thread():

@@ -225,7 +225,8 @@ class GaussianMixture(DensityMixin, Synthetic, Estimator):  # type: ignore[misc]
         ----------
         X : array, data frame, path or rows
             The records: ``(n_samples, n_features)``, or a ``.npy``, ``.csv`` or ``.parquet`` file
-            (or folder of files), or what :func:`privem.sources.read_file` returns.
+            (or folder of files), what :func:`privem.sources.read_file` returns, or a
+            :class:`privem.federation.Federation` of parties that keep them.
         y : ignored, or str
             With a path, the name of a column to leave out, such as a label.
         sample_weight : array-like of shape (n_samples,), optional

@@ -14,6 +14,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from ..core import Block, Rows, Scratch
+from ..federation import Federation
 from ..kernels.nearest import nearest
 from ..plans.kmeans import KMeansPlan
 from ..plans.private.kmeans import KMEANS_RECIPES, PrivateKMeansPlan
@@ -165,6 +166,11 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Es
         forget_private(self)
         self.cluster_centers_ = fit.state.centres
         self.n_iter_ = fit.n_iter
+        if isinstance(rows, Federation):
+            # Labels are the parties' own business: each may predict its rows.
+            self._forget()
+            self.inertia_ = -fit.objective * frame.count
+            return self._warn(fit.converged)
         source = LocalSource(rows, self.n_jobs)
         # Filled in place: a list of parts and their concatenation would be twice the labels.
         self.labels_, self.inertia_, at = np.empty(int(frame.rows), dtype=np.int32), 0.0, 0
@@ -172,11 +178,14 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Es
             self.labels_[at : at + len(labels)] = labels
             self.inertia_ += inertia
             at += len(labels)
-        if not fit.converged:
+        return self._warn(fit.converged)
+
+    def _warn(self, converged: bool) -> Self:
+        if not converged:
             warnings.warn(
                 "k-means did not converge: increase max_iter or tol",
                 ConvergenceWarning,
-                stacklevel=2,
+                stacklevel=3,
             )
         return self
 

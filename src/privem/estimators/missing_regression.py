@@ -312,7 +312,8 @@ class MissingCovariateRegression(TargetEstimator):
 
     def predict(self, X: Any) -> Array:
         """What y is expected to be given what is observed of each record."""
-        return self._each_row(X, None, lambda X: np.where(np.isnan(X), 0.0, X) @ self.coef_)
+        # Row by row and not as a product: the same record gives the same number in any company.
+        return self._each_row(X, None, lambda X: np.nansum(X * self.coef_, axis=1))
 
     def log_likelihood(self, X: Any, y: Any) -> Array:
         """Log-density of each target given what is observed of its record."""

@@ -24,6 +24,8 @@ class People:
     unit: str
     count: int | None
     weighted: bool
+    parties: str = ""
+    """Of a federation: who can learn what."""
 
     def public_count(self, neighbours: str) -> float | None:
         """The number that is public knowledge: when one is replaced, never when weighted."""

@@ -185,7 +185,8 @@ class SymmetricRegressionMixture(TargetEstimator):
     def predict(self, X: Any) -> Array:
         """<coef_, x>: what y is where z = 1; where z = -1 it is the negative of that."""
         check_is_fitted(self)
-        parts = self._each(X, lambda block, scratch: np.asarray(block.X @ self.coef_))
+        # Row by row and not as a product: the same record gives the same number in any company.
+        parts = self._each(X, lambda block, scratch: np.sum(block.X * self.coef_, axis=1))
         return np.concatenate(list(parts))
 
     def predict_sign(self, X: Any, y: Any) -> Array:

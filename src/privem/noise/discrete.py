@@ -25,7 +25,7 @@ from ..tree import Array, ravel, unravel
 from .entropy import Entropy, os_entropy
 from .sampler import discrete_gaussian, discrete_laplace
 
-__all__ = ["Discrete"]
+__all__ = ["Discrete", "draw", "lattice"]
 
 Statistics = TypeVar("Statistics")
 
@@ -124,12 +124,27 @@ class Discrete:
         return np.asarray(self._encode(exact, spent).astype(np.float64) * spent.grid)
 
     def _encode(self, exact: Array, spent: Spent) -> NDArray[np.int64]:
-        # Clamping moves neighbours no further apart. NaN cannot occur, records were clipped; if it
-        # did, it must not become the integer -2^63, to which no noise can be added.
-        steps = np.nan_to_num(np.rint(exact / spent.grid), nan=0.0)
-        encoded = np.clip(steps, -_LIMIT, _LIMIT).astype(np.int64)
-        if spent.kind == "gaussian":
-            noise = discrete_gaussian(spent.steps**2, encoded.size, self.entropy)
-        else:
-            noise = discrete_laplace(spent.steps, encoded.size, self.entropy)
-        return np.asarray(encoded + noise)
+        return lattice(exact, spent) + draw(spent, exact.size, self.entropy)
+
+
+def lattice(exact: Array, spent: Spent) -> NDArray[np.int64]:
+    """Sums in whole lattice steps: the one rounding.
+
+    Clamping moves neighbours no further apart. NaN cannot occur, records were clipped; if it did,
+    it must not become the integer -2^63, to which no noise can be added.
+    """
+    steps = np.nan_to_num(np.rint(exact / spent.grid), nan=0.0)
+    return np.asarray(np.clip(steps, -_LIMIT, _LIMIT).astype(np.int64))
+
+
+def draw(
+    spent: Spent, size: int, entropy: Entropy = os_entropy, share: int = 1
+) -> NDArray[np.int64]:
+    """Integer noise of one group, or one of ``share`` equal parts of Gaussian noise.
+
+    ``share`` independent parts have together at least the variance promised (rounded up). Laplace
+    noise is not shared: whoever draws, draws all of it.
+    """
+    if spent.kind == "gaussian":
+        return discrete_gaussian(-(-(spent.steps**2) // share), size, entropy)
+    return discrete_laplace(spent.steps, size, entropy)

@@ -8,10 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from ..core import Block, Release, Scratch, Stage
-from ..kernels.nearest import nearest
-from ..linalg import svec
-from ..models.gaussian_mixture import GaussianMixtureModel, Mixture, MixtureSums
+from ..core import Release, Stage
+from ..models.assigned import AssignedQuery
+from ..models.gaussian_mixture import GaussianMixtureModel, Mixture
 from ..models.moments import Frame
 from ..models.prior import Prior
 from ..noise.exact import Exact
@@ -42,45 +41,6 @@ class Start:
     def complete(self) -> bool:
         """Whether nothing is left to be found."""
         return not any(p is None for p in (self.weights, self.means, self.covariances))
-
-
-@dataclass(frozen=True)
-class _AssignedQuery:
-    """Mixture statistics under hard assignment to centres, or random responsibilities."""
-
-    covariance_type: str
-    origin: Array
-    centres: Array
-    seed: int | None = None
-    direct: bool = True
-    block_rows: int = 1496
-
-    @property
-    def origins(self) -> Array:
-        return np.broadcast_to(self.origin, self.centres.shape)
-
-    def __call__(self, block: Block, scratch: Scratch) -> MixtureSums:
-        components = len(self.centres)
-        x, label, _ = nearest(block.X, self.origin, self.centres - self.origin, scratch)
-        if self.seed is None:
-            share = np.equal(np.arange(components)[:, None], label).astype(float)
-        else:
-            # Each row has its own stretch of the stream, however rows are cut into blocks.
-            stream = np.random.PCG64(self.seed).advance(block.start * components)
-            share = np.random.Generator(stream).random((len(label), components)).T
-            share = share / share.sum(axis=0)
-        if block.weight is not None:
-            share *= block.weight
-        match self.covariance_type:
-            case "full":
-                second = np.stack([svec((x * row) @ x.T) for row in share])
-            case "tied":
-                second = svec((x * share.sum(axis=0)) @ x.T)
-            case "diag":
-                second = share @ (x**2).T
-            case _:
-                second = share @ np.einsum("ij,ij->j", x, x)
-        return MixtureSums(share.sum(axis=1), share @ x.T, np.asarray(second))
 
 
 @dataclass(frozen=True)
@@ -155,7 +115,7 @@ class MixturePlan:
 
     def _assignment(
         self, model: GaussianMixtureModel, start: Start
-    ) -> Generator[Stage, Release[Any], _AssignedQuery]:
+    ) -> Generator[Stage, Release[Any], AssignedQuery]:
         frame = model.frame
         seed = None
         if isinstance(start.how, np.ndarray):
@@ -168,7 +128,7 @@ class MixturePlan:
             clusters = yield from SplitStart(frame, self.n_components, start.rng).stages()
             fit = yield from lloyd(frame, clusters, max_iter=20, tol=1e-4).stages()
             centres = fit.state.centres
-        return _AssignedQuery(self.covariance_type, frame.origin, centres, seed)
+        return AssignedQuery(self.covariance_type, frame.origin, centres, seed)
 
 
 def _floored(model: GaussianMixtureModel, state: Mixture) -> Array:

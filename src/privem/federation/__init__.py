@@ -1,0 +1,25 @@
+"""Fits over several holders of rows: nobody shows rows, and the server learns no party's sums.
+
+``Federation([...])`` takes the place of data in every estimator's ``fit``. Guide:
+``docs/federation.md``; why it is safe: ``docs/proofs/federation.md`` and ``docs/proofs/masked.md``.
+"""
+
+from .agreement import Agreement, Card
+from .errors import FederationError, PartyRefused, TooFewParties
+from .federation import Federation
+from .journal import Journal
+from .party import Party
+from .transport import InProcess, Transport
+
+__all__ = [
+    "Agreement",
+    "Card",
+    "Federation",
+    "FederationError",
+    "InProcess",
+    "Journal",
+    "Party",
+    "PartyRefused",
+    "TooFewParties",
+    "Transport",
+]

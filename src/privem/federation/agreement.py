@@ -1,0 +1,180 @@
+"""What all members of a federation have agreed on before anything is asked. Public.
+
+It is fixed when the federation is created and never comes from the server: a party answers only
+messages that carry the agreement's own hash, and takes from the agreement whatever its privacy
+rests on (who takes part, how noise is shared, who may drop out).
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from .codec import encode
+
+if TYPE_CHECKING:
+    from .masked import Scheme
+
+__all__ = ["PROTECTIONS", "Agreement", "Card"]
+
+PROTECTIONS = ("plain", "ckks", "masked", "threshold")
+
+
+@dataclass(frozen=True)
+class Card:
+    """A member: a name, and the public keys (hexadecimal) others know it by."""
+
+    name: str
+    box: str = ""
+    """X25519: sealed boxes are addressed to it."""
+    signing: str = ""
+    """Ed25519: masked sums are signed with it."""
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """Terms of a federation.
+
+    Parameters
+    ----------
+    members : tuple of Card
+    protection : {"plain", "ckks", "masked", "threshold"}
+    dropouts : int
+        How many parties may be missing from a sum.
+    colluders : int
+        How many parties may tell the others, or the server, all they know.
+    minimum : int
+        The fewest parties whose sum is ever opened.
+    collusion : {"some", "none"}
+        With ``"none"`` nobody who holds a key of ``"ckks"`` works with the server, and noise is
+        shared.
+    low, high : tuple of float, optional
+        Public bounds per feature, for exact sums on a grid.
+    rows : float, optional
+        Public bound on the number of records of all parties (or their weights).
+    weighted : bool
+        Whether records have weights.
+    paper : bool
+        ``"ckks"`` in the way of 001, for comparison.
+    seed : str
+        Public random bytes (hexadecimal), drawn after all keys are known: they choose each party's
+        peers where there are too many for all pairs (``"masked"``).
+
+    Examples
+    --------
+    >>> members = tuple(Card(name) for name in "abc")
+    >>> Agreement(members, "masked", dropouts=1, minimum=2).cohort
+    2
+    """
+
+    members: tuple[Card, ...]
+    protection: str
+    dropouts: int = 0
+    colluders: int = 0
+    minimum: int = 3
+    collusion: str = "some"
+    low: tuple[float, ...] | None = None
+    high: tuple[float, ...] | None = None
+    rows: float | None = None
+    weighted: bool = False
+    paper: bool = False
+    seed: str = ""
+
+    def __post_init__(self) -> None:
+        names = [card.name for card in self.members]
+        if len(set(names)) != len(names):
+            raise ValueError("two parties have the same name; give each its own")
+        if self.protection not in PROTECTIONS:
+            raise ValueError(f"protection must be one of {PROTECTIONS}, got {self.protection!r}")
+        for word in ("dropouts", "colluders"):
+            value = getattr(self, word)
+            if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+                raise ValueError(f"{word} must be a whole number, zero or more, got {value!r}")
+        if isinstance(self.minimum, bool) or not isinstance(self.minimum, int) or self.minimum < 1:
+            raise ValueError(f"minimum must be a whole number of parties, got {self.minimum!r}")
+        if len(names) < self.minimum:
+            raise ValueError(
+                f"{len(names)} parties, but at least {self.minimum} must take part: with fewer, "
+                "each learns too much about the others from the sum (minimum=)"
+            )
+        if self.collusion not in ("some", "none"):
+            raise ValueError(f"collusion must be 'some' or 'none', got {self.collusion!r}")
+        if self.collusion == "none" and (self.protection != "ckks" or self.colluders):
+            raise ValueError("collusion='none' is for protection='ckks', with colluders=0")
+        if self.shared and self.cohort < 1:
+            raise ValueError(
+                f"of {len(names)} parties, {self.dropouts} dropping out and {self.colluders} "
+                "colluding leave nobody whose noise could hide a record"
+            )
+        if self.opened_by < self.minimum:
+            raise ValueError(
+                f"with {self.dropouts} dropouts only {self.opened_by} parties may be left, fewer "
+                f"than minimum={self.minimum}"
+            )
+        if self.paper and self.protection != "ckks":
+            raise ValueError("paper=True is a way of protection='ckks'")
+
+    @property
+    def names(self) -> list[str]:
+        """Of the members, in order."""
+        return [card.name for card in self.members]
+
+    def card(self, name: str) -> Card:
+        """A member by name."""
+        return next(card for card in self.members if card.name == name)
+
+    @property
+    def shared(self) -> bool:
+        """Whether parties add shares of the noise, rather than all of it each."""
+        return self.protection in ("masked", "threshold") or self.collusion == "none"
+
+    @cached_property
+    def cohort(self) -> int:
+        """How many honest parties there are at least in any sum that is opened."""
+        left = self.opened_by - self.colluders
+        if self.protection == "masked" and all(card.signing for card in self.members):
+            # An active server can do worse than let parties drop out: see docs/proofs/masked.md.
+            left = min(left, self.scheme.honest_cohort(self.colluders))
+        return left
+
+    @cached_property
+    def scheme(self) -> Scheme:
+        """The terms of a masked sum that follow."""
+        from .masked import Roster, Scheme
+
+        keys = {card.name: bytes.fromhex(card.signing) for card in self.members}
+        roster = Roster("privem", keys, bytes.fromhex(self.seed))
+        return Scheme.of(roster, threshold=self.opened_by)
+
+    @property
+    def opened_by(self) -> int:
+        """The fewest parties a sum is opened for, whatever happens."""
+        return len(self.members) - self.dropouts
+
+    @property
+    def share(self) -> int:
+        """Into how many parts Gaussian noise is divided; one where each adds all of it."""
+        return self.cohort if self.shared else 1
+
+    @cached_property
+    def hash(self) -> str:
+        """Names the agreement in every message."""
+        return hashlib.sha256(encode("agreement", self.to_dict())).hexdigest()
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain values."""
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, values: dict[str, Any]) -> Agreement:
+        """The inverse of :meth:`to_dict`, also after JSON."""
+        members = tuple(Card(**card) for card in values["members"])
+        low, high = (_floats(values.get(word)) for word in ("low", "high"))
+        return cls(**{**values, "members": members, "low": low, "high": high})
+
+
+def _floats(values: Sequence[float] | None) -> tuple[float, ...] | None:
+    return None if values is None else tuple(float(v) for v in values)

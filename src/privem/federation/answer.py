@@ -1,0 +1,147 @@
+"""What a party puts into a sum, and what the driver reads out of it.
+
+Private: the party's own sum, rounded once onto the release's lattice, plus its noise, as integers
+modulo 2^64. Exact: doubles, or integers on a grid fixed by public bounds. Proof of what rounding
+per party and noise per party cost: ``docs/proofs/federation.md``.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..core import Block, Query, Release, Rows, Scratch, Spent, Stage
+from ..noise.discrete import draw, lattice
+from ..noise.entropy import Entropy, os_entropy
+from ..sources import LocalSource
+from ..tree import Array, ravel, unravel
+from .agreement import Agreement
+from .cipher import Whole
+from .magnitude import exact_grid
+
+__all__ = ["Question", "Unanswerable", "answer", "empty", "grid_of", "noise_of", "on_grid", "read"]
+
+
+class Unanswerable(ValueError):
+    """A party cannot answer, for a reason that may be told."""
+
+
+@dataclass(frozen=True)
+class Question:
+    """One stage, as it travels."""
+
+    name: str
+    query: Any
+    noise: Any
+    prices: tuple[Spent, ...]
+    """What the driver charged; empty when exact."""
+
+
+@dataclass(frozen=True)
+class _Sum:
+    """Hands the sum over as it is, within a party; no rows give the sum over none."""
+
+    private: bool = True
+
+    def price(self, query: Query[Any]) -> tuple[Spent, ...]:
+        return ()
+
+    def release(self, query: Query[Any], total: Any) -> Release[Any]:
+        return Release(query, total)
+
+
+def on_grid(question: Question, agreement: Agreement) -> bool:
+    """Whether integers are added, rather than doubles."""
+    if question.prices or agreement.protection in ("masked", "threshold"):
+        return True
+    # Encrypted doubles take eight times the room of integers on a grid that bounds allow.
+    bounded = agreement.low is not None and agreement.rows is not None
+    return agreement.protection == "ckks" and bounded and not agreement.paper
+
+
+def grid_of(question: Question, agreement: Agreement) -> tuple[Array, Array]:
+    """Largest total and lattice step of each number of an exact sum."""
+    if agreement.low is None or agreement.high is None or agreement.rows is None:
+        raise Unanswerable(
+            f"protection={agreement.protection!r} adds integers: an exact fit needs the public "
+            "bounds= and rows= of the federation, or sums could wrap unnoticed; give both, or "
+            "fit with epsilon"
+        )
+    low, high = np.asarray(agreement.low), np.asarray(agreement.high)
+    bits = 61
+    if agreement.protection == "ckks":
+        bits = Whole.of(len(agreement.members)).bits - 3
+    return exact_grid(question.query, low, high, agreement.rows, bits)
+
+
+def answer(
+    question: Question,
+    rows: Rows,
+    agreement: Agreement,
+    n_jobs: int | None = None,
+    entropy: Entropy = os_entropy,
+) -> NDArray[Any]:
+    """A party's numbers: uint64 (integers modulo 2^64) or float64."""
+    stage = Stage(question.query, _Sum())
+    sums = ravel(LocalSource(rows, n_jobs).release(stage).statistics)
+    if question.prices:
+        return _noisy(sums, question, agreement.share, entropy).view(np.uint64)
+    if not np.isfinite(sums).all():
+        raise Unanswerable("the rows hold values that are not finite, or too large to add")
+    if not on_grid(question, agreement):
+        return sums
+    most, grid = grid_of(question, agreement)
+    if (np.abs(sums) > most).any():
+        raise Unanswerable("the rows exceed the bounds that the federation agreed on")
+    return np.rint(sums / grid).astype(np.int64).view(np.uint64)
+
+
+def _noisy(sums: Array, question: Question, share: int, entropy: Entropy) -> NDArray[np.int64]:
+    groups = question.query.groups(question.noise.neighbours)
+    out = np.empty(sums.size, dtype=np.int64)
+    for group, spent in zip(groups, question.prices, strict=True):
+        noise = draw(spent, group.dimension, entropy, share)
+        out[group.where] = lattice(sums[group.where], spent) + noise
+    return out
+
+
+def empty(query: Query[Any], features: int) -> Any:
+    """The statistic of no rows: its kind and shapes."""
+    return query(Block(np.empty((0, features))), Scratch())
+
+
+def read(
+    question: Question,
+    agreement: Agreement,
+    numbers: NDArray[Any],
+    parties: int,
+    features: int,
+) -> Release[Any]:
+    """The release that an opened sum over so many parties is."""
+    like = empty(question.query, features)
+    if not question.prices:
+        exact = numbers
+        if numbers.dtype == np.uint64:
+            exact = numbers.view(np.int64) * grid_of(question, agreement)[1]
+        return Release(question.query, unravel(like, exact))
+    steps = numbers.view(np.int64).astype(np.float64)
+    noisy, deviation = np.empty(steps.size), np.empty(steps.size)
+    groups = question.query.groups(question.noise.neighbours)
+    for group, spent in zip(groups, question.prices, strict=True):
+        noisy[group.where] = steps[group.where] * spent.grid
+        deviation[group.where] = noise_of(spent, agreement.share, parties)
+    return Release(question.query, unravel(like, noisy), unravel(like, deviation), question.prices)
+
+
+def noise_of(spent: Spent, share: int, parties: int) -> float:
+    """Standard deviation of a number: every party's noise, and its rounding on top.
+
+    A party's rounding moves a number by half a step at most; plans that bound the number of records
+    from a noisy count rely on the deviation covering it (``docs/proofs/federation.md``, section 3).
+    """
+    one = float(-(-(spent.steps**2) // share)) if spent.kind == "gaussian" else 2.0 * spent.steps**2
+    return spent.grid * (math.sqrt(parties * one) + parties / 2)

@@ -1,0 +1,326 @@
+"""Parties that fit one model without showing each other their rows: a source like any other."""
+
+from __future__ import annotations
+
+import os
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Self
+
+import numpy as np
+
+from ..core import Block, Release, Stage
+from .agreement import Agreement
+from .answer import Question, grid_of, on_grid, read
+from .cipher import Whole
+from .ckks import CkksServer, largest
+from .errors import FederationError, TooFewParties
+from .journal import Journal
+from .messages import plan_hash, write_question
+from .party import Party, sizes
+from .protection import Opened, Round
+from .protections import server_side
+from .talk import Talk
+from .threshold import require
+from .transport import InProcess, Transport
+from .trust import trust
+from .wire import check_query, pack, unpack
+
+__all__ = ["Federation"]
+
+
+class Federation:
+    """Several holders of rows, to be passed to ``fit`` in place of data.
+
+    Parameters
+    ----------
+    parties : sequence of Party
+    protection : {"masked", "ckks", "plain", "threshold"}
+        How sums are hidden on their way; :meth:`trust` says from whom.
+    dropouts : int
+        How many parties may be missing from a sum.
+    colluders : int
+        How many parties may work with the server or each other.
+    minimum : int
+        The fewest parties whose sum is ever opened.
+    bounds : (low, high), optional
+        Public bounds of the features (numbers, or one per feature): exact masked fits need them,
+        exact encrypted ones take an eighth of the room with them and ``rows``.
+    rows : int, optional
+        Public bound on the number of records in all; the number itself for private fits with
+        ``neighbours="replace-one"``.
+    collusion : {"some", "none"}
+        ``"none"`` declares, for ``"ckks"``, that nobody colludes; noise is then shared.
+    paper : bool
+        ``"ckks"`` as 001 prints it: three vectors, new keys in each round. For comparison.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from privem import FactorAnalysis
+    >>> X = np.random.default_rng(0).normal(size=(90, 2))
+    >>> parties = [Party(X[i::3], f"hospital {i}") for i in range(3)]
+    >>> model = FactorAnalysis(1, epsilon=None).fit(Federation(parties, protection="plain"))
+    >>> bool(np.allclose(model.mean_, X.mean(axis=0)))
+    True
+    """
+
+    def __init__(
+        self,
+        parties: Sequence[Party],
+        *,
+        protection: str = "masked",
+        dropouts: int = 0,
+        colluders: int = 0,
+        minimum: int = 3,
+        bounds: Any = None,
+        rows: float | None = None,
+        collusion: str = "some",
+        paper: bool = False,
+    ) -> None:
+        if protection == "threshold":
+            require()
+        if not parties:
+            raise ValueError("a federation has parties")
+        low, high = _bounds(bounds, parties[0].features)
+        agreement = Agreement(
+            tuple(party.card(protection) for party in parties),
+            protection,
+            dropouts,
+            colluders,
+            minimum,
+            collusion,
+            low,
+            high,
+            None if rows is None else float(rows),
+            any(party.weighted for party in parties),
+            paper,
+            os.urandom(32).hex(),
+        )
+        for party in parties:
+            party.join(agreement)
+        self._set(agreement, InProcess(parties))
+
+    @classmethod
+    def over(
+        cls, agreement: Agreement, transport: Transport, journal: Journal | None = None
+    ) -> Self:
+        """A federation of parties that are elsewhere and have joined the agreement there.
+
+        With a ``journal`` one fit can be continued where the server was killed.
+        """
+        self = cls.__new__(cls)
+        self._set(agreement, transport, journal)
+        return self
+
+    def _set(
+        self, agreement: Agreement, transport: Transport, journal: Journal | None = None
+    ) -> None:
+        self.agreement, self.transport, self.journal = agreement, transport, journal
+        self._server = server_side(agreement)
+        self.run = ""
+        self._plan = ""
+        self._round = 0
+        self._active: tuple[str, ...] = ()
+        self._features = 0
+        self._columns: tuple[str, ...] | None = None
+
+    @property
+    def n_features(self) -> int:
+        """How many columns all parties have."""
+        if not self.run:
+            self.begin({})
+        return self._features
+
+    @property
+    def names(self) -> tuple[str, ...] | None:
+        """Their names, if all parties have the same."""
+        if not self.run:
+            self.begin({})
+        return self._columns
+
+    @property
+    def rows(self) -> int | None:
+        """The public number of records, if it was given."""
+        return None if self.agreement.rows is None else int(self.agreement.rows)
+
+    @property
+    def weighted(self) -> bool:
+        """Whether records have weights."""
+        return self.agreement.weighted
+
+    def blocks(self, rows: int) -> Iterator[Block]:
+        """Refuse: there are no rows here."""
+        raise TypeError(
+            "a federation has no rows to read: they stay with the parties; each party may load "
+            "the fitted model and evaluate its own rows"
+        )
+
+    def trust(self, private: bool | None = None) -> str:
+        """Who can learn what."""
+        return trust(self.agreement, private)
+
+    def fresh_keys(self) -> None:
+        """Have new encryption keys made before the next sum, where there are any."""
+        if isinstance(self._server, CkksServer):
+            self._server.fresh_keys()
+
+    def begin(
+        self,
+        terms: Mapping[str, str],
+        failure: float = 0.0,
+        private: bool | None = None,
+    ) -> None:
+        """Open a run: tell all parties what is fitted, and hear how many columns they have.
+
+        Parameters
+        ----------
+        terms : mapping of str to str
+            What is fitted, in words; parties see it and know it again by its hash.
+        failure : float
+            The part of delta that the fit sets aside for its bound on the number of records.
+        private : bool, optional
+            Whether every question of the run carries noise, or none does.
+        """
+        self.run = uuid.uuid4().hex if self.journal is None else self.journal.run
+        self._plan, self._round = plan_hash(terms), 0
+        self._server = server_side(self.agreement)
+        if self.journal is not None and self.journal.began is not None:
+            self._continue(self.journal.began)
+            return
+        body = {"terms": dict(terms), "failure": float(failure), "private": private}
+        payload = pack("terms", body)
+        replies = self._talk().exchange(dict.fromkeys(self.agreement.names, payload), 0)
+        if self.journal is not None and len(replies) < len(self.agreement.members):
+            self.journal.fail(0)  # so that whoever is missing is asked again
+        found: dict[str, tuple[Any, Any]] = {}
+        for name, message in replies.items():
+            body = unpack(message, "welcome")
+            found[name] = (body.get("features"), body.get("columns"))
+        self._active = tuple(name for name in self.agreement.names if name in found)
+        self._enough(self._active)
+        shapes = set(found.values())
+        if len({features for features, _ in shapes}) != 1:
+            raise FederationError(f"parties have different numbers of columns: {_say(found)}")
+        if len(shapes) != 1:
+            raise FederationError(f"parties have different columns: {_say(found)}")
+        self._features, self._columns = shapes.pop()
+        if self.journal is not None:
+            self.journal.begin(
+                {
+                    "plan": self._plan,
+                    "active": self._active,
+                    "features": self._features,
+                    "columns": self._columns,
+                }
+            )
+
+    def _continue(self, began: Mapping[str, Any]) -> None:
+        """Go on with a run that was begun before."""
+        if began["plan"] != self._plan:
+            raise FederationError(
+                "the journal is of a fit with other parameters; use the same ones, or a new folder"
+            )
+        self._active, self._features = tuple(began["active"]), began["features"]
+        self._columns = began["columns"]
+
+    def _talk(self, questions: dict[str, bytes] | None = None) -> Talk:
+        head = (self.agreement.hash, self.run, self._plan, self._round)
+        return Talk(self.transport, self.journal, *head, questions or {})
+
+    def _enough(self, parties: Sequence[str]) -> None:
+        needed = max(self.agreement.minimum, self.agreement.opened_by)
+        if len(parties) < needed:
+            gone = [name for name in self.agreement.names if name not in parties]
+            raise TooFewParties(
+                f"{len(parties)} parties took part, at least {needed} are needed; missing: "
+                f"{', '.join(gone)}"
+            )
+
+    def release(self, stage: Stage) -> Release[Any]:
+        """Have the stage's sum made by all parties, protected, and opened."""
+        if not self.run:
+            self.begin({})
+        private = stage.noise.private
+        prices = stage.noise.price(stage.query) if private else ()
+        question = Question(stage.name, stage.query, stage.noise, prices)
+        check_query(stage.query, self._features)
+        self._refuse_beforehand(question)
+        self._round += 1
+        opened = self._open(question)
+        # Who was not counted once is not asked again: later sums are over no more records than the
+        # first, so that bounds on their number hold.
+        self._active = tuple(name for name in self._active if name in opened.parties)
+        return read(question, self.agreement, opened.numbers, len(opened.parties), self._features)
+
+    def _open(self, question: Question) -> Opened:
+        """The opened sum of this round: from the journal if it is there, else from the parties."""
+        written = write_question(question)
+        journal, number = self.journal, self._round
+        known = None if journal is None else journal.finished(number, written)
+        if known is not None:
+            opened, state = known
+            self._server = server_side(self.agreement, state)
+            return opened
+        layout = sizes(question.query, self._features)
+        attempt = 0 if journal is None else journal.attempts.get(number, 0)
+        this = Round(
+            self.agreement,
+            self.run,
+            number,
+            attempt,
+            self._active,
+            sum(size for _, size in layout),
+            on_grid(question, self.agreement),
+            layout,
+        )
+        talk = self._talk(dict.fromkeys(self._active, written))
+        try:
+            opened = talk.drive(self._server.collect(this), 1024 * attempt)
+            self._enough(opened.parties)
+            if not question.prices and set(opened.parties) != set(self._active):
+                raise TooFewParties(
+                    "a party was lost in the middle of an exact fit: the sums before and after "
+                    "would be over different records; fit again without it"
+                )
+        except TooFewParties:
+            if journal is not None:
+                journal.fail(number)
+            raise
+        if journal is not None:
+            journal.finish(written, opened, self._server.state())
+        return opened
+
+    def _refuse_beforehand(self, question: Question) -> None:
+        """What cannot work is refused before anybody is asked."""
+        if on_grid(question, self.agreement) and not question.prices:
+            grid_of(question, self.agreement)
+        if question.prices and self.agreement.paper:
+            raise ValueError("paper=True is for exact fits: 001 has no noise")
+        if question.prices and self.agreement.protection == "ckks":
+            parties = len(self.agreement.members)
+            size = largest(question.prices, question.noise, parties)
+            if not size < Whole.of(parties).prime / 4:
+                raise ValueError(
+                    f"{question.name}: sums of {question.noise.rows:.3g} records do not fit the "
+                    "encryption's plaintext at this epsilon; use protection='masked'"
+                )
+
+
+def _say(found: Mapping[str, tuple[Any, Any]]) -> str:
+    parts = []
+    for name, (features, columns) in found.items():
+        parts.append(f"{name}: {features if columns is None else list(columns)}")
+    return "; ".join(parts)
+
+
+def _bounds(bounds: Any, d: int) -> tuple[Any, Any]:
+    if bounds is None:
+        return None, None
+    try:
+        low, high = (np.broadcast_to(np.asarray(b, dtype=np.float64), (d,)) for b in bounds)
+    except (TypeError, ValueError):
+        raise ValueError(f"bounds must be (low, high), numbers or {d} of them each") from None
+    if not (np.isfinite(low).all() and np.isfinite(high).all() and (low < high).all()):
+        raise ValueError("bounds must be finite, and low below high")
+    return tuple(low.tolist()), tuple(high.tolist())

@@ -1,0 +1,139 @@
+"""What a server writes down, so that a run goes on where it was killed.
+
+Given the replies, everything a server and a plan do is determined. So it is enough to keep, for
+each finished round, the opened sum, and for the round under way the replies of each exchange. A
+fit that is started again with the same journal and the same parameters (``random_state`` too) comes
+to the same requests, bit by bit: finished rounds are answered from the journal, and the exchange
+that was interrupted is sent again, to which a party that had answered gives the same answer.
+
+Two files. ``rounds``: what was opened, appended once per round. ``current``: replies of the round
+under way, emptied when it is over. Entries carry their length and a checksum; a torn last entry is
+dropped. Nothing in them is more than what the server sees anyway.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import uuid
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from .codec import decode, encode
+from .errors import FederationError
+from .protection import Mail, Opened
+
+__all__ = ["Journal"]
+
+
+class Journal:
+    """The journal of one run, in a folder.
+
+    Parameters
+    ----------
+    folder : path-like
+        Made if it is not there.
+    """
+
+    def __init__(self, folder: str | os.PathLike[str]) -> None:
+        self._folder = Path(folder)
+        self._folder.mkdir(parents=True, exist_ok=True)
+        entries = self._load("rounds")
+        if not entries:
+            entries = [("run", {"run": uuid.uuid4().hex})]
+            self._append("rounds", *entries[0])
+        self.run: str = entries[0][1]["run"]
+        self.began: dict[str, Any] | None = None
+        self._rounds: list[dict[str, Any]] = []
+        self.attempts: dict[int, int] = {}
+        for kind, body in entries[1:]:
+            if kind == "began":
+                self.began = body
+            elif kind == "failed":
+                self.attempts[body["round"]] = self.attempts.get(body["round"], 0) + 1
+            else:
+                self._rounds.append(body)
+        self._replies = {body["mail"]: body["replies"] for _, body in self._load("current")}
+
+    @property
+    def rounds(self) -> int:
+        """How many rounds are finished."""
+        return len(self._rounds)
+
+    def begin(self, facts: Mapping[str, Any]) -> None:
+        """Keep what was learnt when the run was opened."""
+        self.began = dict(facts)
+        self._append("rounds", "began", self.began)
+
+    def finished(self, number: int, question: bytes) -> tuple[Opened, bytes] | None:
+        """What a round opened, and the server's state after it; ``None`` if it has not ended."""
+        if number > len(self._rounds):
+            return None
+        body = self._rounds[number - 1]
+        if body["question"] != hashlib.sha256(question).digest():
+            raise FederationError(
+                f"the journal is of another fit: round {number} asked something else; use the "
+                "same parameters and random_state, or a new folder"
+            )
+        return Opened(body["numbers"], body["parties"]), body["state"]
+
+    def finish(self, question: bytes, opened: Opened, state: bytes) -> None:
+        """Keep what a round opened; its exchanges are over."""
+        body = {
+            "question": hashlib.sha256(question).digest(),
+            "numbers": opened.numbers,
+            "parties": opened.parties,
+            "state": state,
+        }
+        self._append("rounds", "round", body)
+        self._rounds.append(body)
+        self._clear()
+
+    def fail(self, number: int) -> None:
+        """A round could not be opened: it may be tried again, as another attempt."""
+        self._append("rounds", "failed", {"round": number})
+        self.attempts[number] = self.attempts.get(number, 0) + 1
+        self._clear()
+
+    def replies(self, mail: Mail) -> Mail | None:
+        """The replies to this very mail, if it was answered before."""
+        return self._replies.get(_digest(mail))
+
+    def keep(self, mail: Mail, replies: Mail) -> None:
+        """Keep the replies to some mail."""
+        body = {"mail": _digest(mail), "replies": replies}
+        self._append("current", "exchange", body)
+        self._replies[body["mail"]] = replies
+
+    def _clear(self) -> None:
+        self._replies = {}
+        (self._folder / "current").write_bytes(b"")
+
+    def _append(self, name: str, kind: str, body: Mapping[str, Any]) -> None:
+        entry = encode(kind, body)
+        head = len(entry).to_bytes(8, "little") + hashlib.sha256(entry).digest()
+        with open(self._folder / name, "ab") as file:
+            file.write(head + entry)
+            file.flush()
+            os.fsync(file.fileno())
+
+    def _load(self, name: str) -> list[tuple[str, dict[str, Any]]]:
+        path = self._folder / name
+        raw = path.read_bytes() if path.exists() else b""
+        found, at = [], 0
+        while at + 40 <= len(raw):
+            size = int.from_bytes(raw[at : at + 8], "little")
+            entry = raw[at + 40 : at + 40 + size]
+            if len(entry) < size or hashlib.sha256(entry).digest() != raw[at + 8 : at + 40]:
+                break
+            found.append(decode(entry, max_bytes=2**40))
+            at += 40 + size
+        if at < len(raw):  # a torn end: what was being written when the server was killed
+            with open(path, "r+b") as file:
+                file.truncate(at)
+        return found
+
+
+def _digest(mail: Mail) -> bytes:
+    return hashlib.sha256(encode("mail", mail)).digest()

@@ -1,0 +1,137 @@
+"""The envelopes: what every request and reply carries, whatever the protection.
+
+=============  ==========================================================================
+request        ``federation`` (the agreement's hash), ``run``, ``plan`` (hash of the terms),
+               ``round`` (0 opens a run), ``step`` within the round, ``question`` (in the first
+               request of a round to a party), ``payload`` (the protection's)
+reply          ``federation``, ``run``, ``round``, ``step``, ``party``, ``payload``
+refusal        the same with ``reason`` in place of ``payload``
+question       ``name``, ``query``, ``noise``, ``prices``
+=============  ==========================================================================
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from ..core import Spent
+from ..noise.discrete import Discrete
+from ..noise.exact import Exact
+from .answer import Question
+from .codec import BadMessage, decode
+from .wire import pack, unpack
+
+__all__ = [
+    "Request",
+    "plan_hash",
+    "read_question",
+    "read_reply",
+    "refusal",
+    "reply",
+    "write_question",
+]
+
+
+@dataclass(frozen=True)
+class Request:
+    """From the server to one party."""
+
+    federation: str
+    run: str
+    plan: str
+    round: int
+    step: int
+    question: bytes
+    payload: bytes
+
+    def to_bytes(self) -> bytes:
+        """As it travels."""
+        return pack("request", asdict(self))
+
+    @classmethod
+    def from_bytes(cls, message: bytes) -> Request:
+        """Checked for form; raises :class:`~privem.federation.codec.BadMessage`."""
+        body = unpack(message, "request")
+        kinds: dict[str, type] = {"federation": str, "run": str, "plan": str}
+        kinds |= {"round": int, "step": int, "question": bytes, "payload": bytes}
+        if set(body) != set(kinds) or any(type(body[k]) is not kinds[k] for k in kinds):
+            raise BadMessage("the request's fields are not as they should be")
+        if not (0 <= body["round"] < 2**31 and 0 <= body["step"] < 2**16):
+            raise BadMessage("the request's round or step is out of range")
+        if not 0 < len(body["run"]) <= 128:
+            raise BadMessage("the request names no run")
+        return cls(**body)
+
+    def head(self, party: str) -> dict[str, Any]:
+        """What the reply repeats."""
+        return {
+            "federation": self.federation,
+            "run": self.run,
+            "round": self.round,
+            "step": self.step,
+            "party": party,
+        }
+
+
+def reply(request: Request, party: str, payload: bytes) -> bytes:
+    """An answer to a request."""
+    return pack("reply", {**request.head(party), "payload": payload})
+
+
+def refusal(request: Request | None, party: str, reason: str) -> bytes:
+    """A refusal, with a reason that says nothing about rows."""
+    head = {"party": party} if request is None else request.head(party)
+    return pack("refusal", {**head, "reason": reason})
+
+
+def read_reply(message: bytes, request: Request, party: str) -> tuple[bool, Any]:
+    """(True, payload) or (False, reason); raises BadMessage for what answers something else."""
+    head = request.head(party)
+    kind, body = decode(message)
+    if not isinstance(body, dict) or kind not in ("reply", "refusal"):
+        raise BadMessage("expected a reply")
+    if kind == "refusal":
+        if isinstance(body.get("reason"), str) and body.get("party") == party:
+            return False, body["reason"][:500]
+        raise BadMessage("the refusal is not this party's")
+    if set(body) != {*head, "payload"} or not isinstance(body["payload"], bytes):
+        raise BadMessage("the reply's fields are not as they should be")
+    if any(body[key] != value for key, value in head.items()):
+        raise BadMessage("the reply answers another request")
+    return True, body["payload"]
+
+
+def write_question(question: Question) -> bytes:
+    """A stage, as it travels."""
+    return pack("question", {k: getattr(question, k) for k in ("name", "query", "noise", "prices")})
+
+
+def read_question(message: bytes) -> Question:
+    """Checked for form; what it asks is checked by ``wire.check_query`` and ``budget.believe``."""
+    body = unpack(message, "question")
+    if set(body) != {"name", "query", "noise", "prices"} or type(body["name"]) is not str:
+        raise BadMessage("the question's fields are not as they should be")
+    noise, prices = body["noise"], body["prices"]
+    if not isinstance(prices, tuple) or not all(isinstance(p, Spent) for p in prices):
+        raise BadMessage("the question's prices are malformed")
+    match noise:
+        case Exact():
+            sound = not prices
+        case Discrete(multiplier=multiplier, neighbours=neighbours, rows=rows):
+            numbers = all(type(v) in (int, float) and v > 0 for v in (multiplier, rows))
+            sound = numbers and neighbours in ("add-remove", "replace-one") and bool(prices)
+        case _:
+            sound = False
+    if not sound:
+        raise BadMessage("the question's noise is malformed")
+    return Question(body["name"], body["query"], noise, prices)
+
+
+def plan_hash(terms: Mapping[str, str]) -> str:
+    """Names the terms of a run: what is fitted, with which parameters."""
+    text = json.dumps(dict(terms), sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode("utf-8")).hexdigest()

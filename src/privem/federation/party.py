@@ -1,0 +1,317 @@
+"""A party: the only holder of its rows, and the only judge of what leaves them.
+
+A party believes nothing the server says. It answers messages of the federation it has joined, about
+a run it knows, in rounds that only go forward, and questions that meet the conditions of their own
+privacy proof; it keeps an account of its own. The same request twice gets the same bytes twice,
+never fresh noise. If anything goes wrong inside, what leaves is a refusal that says nothing about
+rows.
+"""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+from collections.abc import Collection
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Self
+
+from ..core import Rows, Spent
+from ..noise.entropy import Entropy, os_entropy
+from ..sources import ArrayRows, FrameRows, read_rows
+from ..sources.files import ScanRows
+from ..tree import leaves
+from . import boxes
+from .agreement import Agreement, Card
+from .answer import Question, Unanswerable, answer, empty, on_grid
+from .budget import OwnBudget, believe
+from .codec import BadMessage
+from .errors import FederationError
+from .messages import Request, plan_hash, read_question, refusal, reply
+from .protection import Inside, PartySide
+from .protections import party_side
+from .wire import check_query, pack, unpack
+
+__all__ = ["Party"]
+
+
+@dataclass(frozen=True)
+class _Memory:
+    """What a party remembers of the run it is in."""
+
+    run: str = ""
+    plan: str = ""
+    failure: float = 0.0
+    round: int = 0
+    step: int = 0
+    private: bool | None = None
+    question: bytes = b""
+    numbers: Any = None
+    """What the party said in this round: noise is drawn once, however often it is asked for."""
+    runs: tuple[str, ...] = ()
+    last: bytes = b""
+    """Digest of the last request, and the reply to it."""
+    last_reply: bytes = b""
+
+
+class Party:
+    """Holds rows and answers for them.
+
+    Parameters
+    ----------
+    rows : array, frame, path or Rows
+        The party's records.
+    name : str
+        What the federation calls it.
+    epsilon : float, optional
+        The most this party gives away over all runs, at ``delta``; it refuses what would exceed it,
+        and every exact question. ``None``: no limit of its own.
+    delta : float
+    plans : collection of str, optional
+        Hashes of the plans it takes part in; ``None`` is any.
+    n_jobs : int, optional
+        Threads.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> party = Party(np.zeros((5, 2)), "north", epsilon=1.0)
+    >>> party.features, party.spent
+    (2, 0.0)
+    """
+
+    def __init__(
+        self,
+        rows: Any,
+        name: str,
+        *,
+        epsilon: float | None = None,
+        delta: float = 1e-6,
+        plans: Collection[str] | None = None,
+        n_jobs: int | None = None,
+        entropy: Entropy = os_entropy,
+    ) -> None:
+        if not isinstance(name, str) or not 0 < len(name) <= 100:
+            raise ValueError("a party's name has 1 to 100 characters")
+        self._rows: Rows = read_rows(rows)
+        if isinstance(self._rows, ArrayRows | FrameRows | ScanRows):
+            # Bad values are mapped by the query's fixed rule, or make an exact sum not finite.
+            self._rows = replace(self._rows, check=False)
+        self.name, self.n_jobs, self.plans = name, n_jobs, plans
+        self._entropy = entropy
+        self._budget = OwnBudget(epsilon, delta)
+        self._memory = _Memory()
+        self._agreement: Agreement | None = None
+        self._box_key = self._signing_key = b""
+        self._side: PartySide | None = None
+        self._question: Question | None = None
+        self.problem: BaseException | None = None
+        """What last went wrong inside; for the party's own eyes."""
+
+    @property
+    def features(self) -> int:
+        """How many columns."""
+        return self._rows.n_features
+
+    @property
+    def columns(self) -> tuple[str, ...] | None:
+        """Their names, if they have any."""
+        names = self._rows.names
+        return None if names is None else tuple(str(name) for name in names)
+
+    @property
+    def weighted(self) -> bool:
+        """Whether its records have weights."""
+        return getattr(self._rows, "weight", None) is not None
+
+    @property
+    def spent(self) -> float:
+        """Epsilon of all private answers so far, at the party's delta."""
+        return self._budget.epsilon
+
+    def card(self, protection: str) -> Card:
+        """The party's entry in an agreement; makes its keys where the protection needs any."""
+        if protection == "ckks" and not self._box_key:
+            self._box_key = boxes.new_key()
+        if protection == "masked" and not self._signing_key:
+            from .masked import Identity
+
+            self._signing_key = Identity.new().private_bytes()
+        box = boxes.public(self._box_key) if self._box_key else ""
+        signing = ""
+        if self._signing_key:
+            from .masked import Identity
+
+            signing = Identity(self._signing_key).public.hex()
+        return Card(self.name, box, signing)
+
+    def join(self, agreement: Agreement) -> Self:
+        """Consent to an agreement: the party's own act, never the server's.
+
+        The account of what was spent goes on; runs of an earlier agreement are over.
+        """
+        if self.name not in agreement.names:
+            raise ValueError(f"the agreement does not name {self.name!r}")
+        if self.card(agreement.protection) != agreement.card(self.name):
+            raise ValueError(f"the agreement names other keys for {self.name!r} than its own")
+        if self.weighted and not agreement.weighted:
+            raise ValueError(f"the rows of {self.name!r} have weights, the agreement has none")
+        self._agreement = agreement
+        self._side = party_side(agreement, b"")
+        self._memory = replace(_Memory(), runs=self._memory.runs)
+        return self
+
+    def handle(self, message: bytes) -> bytes:
+        """Answer a message: a reply, or a refusal."""
+        digest = hashlib.sha256(message).digest()
+        if digest == self._memory.last:
+            return self._memory.last_reply
+        request: Request | None = None
+        budget = copy.copy(self._budget)
+        try:
+            request = Request.from_bytes(message)
+            memory, payload = self._answer(request)
+        except (BadMessage, Unanswerable, FederationError) as problem:
+            return self._refuse(request, problem, str(problem), budget)
+        except Exception as problem:
+            # Anything else may have to do with the rows: not a word about it.
+            return self._refuse(request, problem, "the question could not be answered", budget)
+        sent = reply(request, self.name, payload)
+        self._memory = replace(memory, last=digest, last_reply=sent)
+        return sent
+
+    def _refuse(
+        self, request: Request | None, problem: BaseException, reason: str, budget: OwnBudget
+    ) -> bytes:
+        """Nothing has left: go back to how things were."""
+        self.problem, self._budget, self._question = problem, budget, None
+        return refusal(request, self.name, reason)
+
+    def _answer(self, request: Request) -> tuple[_Memory, bytes]:
+        agreement, memory = self._agreement, self._memory
+        if agreement is None or self._side is None:
+            raise BadMessage("this party has joined no federation")
+        if request.federation != agreement.hash:
+            raise BadMessage("the request is for another federation")
+        if request.round == 0:
+            return self._begin(request)
+        if request.run != memory.run or request.plan != memory.plan:
+            raise BadMessage("the request belongs to no run that this party is in")
+        if request.round > memory.round:
+            if not request.question:
+                raise BadMessage("the round begins without a question")
+            memory = self._consider(request)
+        elif request.round < memory.round or request.step <= memory.step:
+            raise BadMessage("the request is a replay: its round is over")
+        elif request.question not in (b"", memory.question):
+            raise BadMessage("a round has one question")
+        else:
+            memory = replace(memory, step=request.step)
+        question = self._question or read_question(memory.question)
+        self._question = question
+        kept = memory.numbers
+
+        def numbers() -> Any:
+            nonlocal kept
+            if kept is None:
+                kept = answer(question, self._rows, agreement, self.n_jobs, self._entropy)
+            return kept
+
+        inside = Inside(
+            agreement,
+            self.name,
+            memory.run,
+            memory.round,
+            on_grid(question, agreement),
+            self._box_key,
+            self._signing_key,
+            numbers,
+            lambda: sizes(question.query, self.features),
+        )
+        payload = self._side.handle(request.payload, inside)
+        return replace(memory, numbers=kept), payload
+
+    def _begin(self, request: Request) -> tuple[_Memory, bytes]:
+        if request.run in self._memory.runs:
+            raise BadMessage("the request is a replay: its run was begun before")
+        if request.step or request.question:
+            raise BadMessage("a run begins with its terms alone")
+        body = unpack(request.payload, "terms")
+        terms, failure, private = (body.get(key) for key in ("terms", "failure", "private"))
+        if not (
+            set(body) == {"terms", "failure", "private"}
+            and isinstance(terms, dict)
+            and all(isinstance(text, str) for text in terms.values())
+            and type(failure) is float
+            and 0 <= failure < 1
+            and (private is None or isinstance(private, bool))
+        ):
+            raise BadMessage("the terms of the run are malformed")
+        if plan_hash(terms) != request.plan:
+            raise BadMessage("the plan's hash is not that of its terms")
+        if self.plans is not None and request.plan not in self.plans:
+            raise BadMessage("this party takes no part in such a plan")
+        self._question = None
+        runs = (*self._memory.runs, request.run)
+        memory = _Memory(request.run, request.plan, failure, private=private, runs=runs)
+        return memory, pack("welcome", {"features": self.features, "columns": self.columns})
+
+    def _consider(self, request: Request) -> _Memory:
+        """Whether to answer a new question; its cost is charged before a row is read."""
+        question = read_question(request.question)
+        check_query(question.query, self.features)
+        failure = self._memory.failure
+        prices: tuple[Spent, ...] = ()
+        if question.prices:
+            assert self._agreement is not None
+            prices = believe(question, self._agreement.rows)
+        if self._memory.private not in (None, bool(prices)):
+            raise BadMessage("the run's terms speak of other noise than the question")
+        if not self._budget.charge(prices, failure if prices else 0.0):
+            raise BadMessage("the question exceeds this party's own budget")
+        self._question = question
+        return replace(
+            self._memory,
+            failure=0.0 if prices else failure,
+            round=request.round,
+            step=request.step,
+            question=request.question,
+            numbers=None,
+        )
+
+    def state(self) -> bytes:
+        """Everything but the rows, to be kept by the party alone: it holds secret keys.
+
+        Store it before the reply it belongs to leaves.
+        """
+        body = {
+            "name": self.name,
+            "keys": {"box": self._box_key, "signing": self._signing_key},
+            "agreement": None if self._agreement is None else self._agreement.to_dict(),
+            "memory": asdict(self._memory),
+            "side": b"" if self._side is None else self._side.state(),
+            "limit": self._budget.limit,
+            "delta": self._budget.delta,
+            "spent": self._budget.spent,
+            "failures": self._budget.failures,
+        }
+        return pack("party", body)
+
+    def restore(self, state: bytes) -> Self:
+        """Go on from a state of the same party."""
+        body = unpack(state, "party")
+        if body["name"] != self.name:
+            raise ValueError(f"the state is that of {body['name']!r}, not of {self.name!r}")
+        self._box_key, self._signing_key = body["keys"]["box"], body["keys"]["signing"]
+        self._budget = OwnBudget(body["limit"], body["delta"])
+        self._budget.spent, self._budget.failures = body["spent"], body["failures"]
+        self._memory = _Memory(**body["memory"])
+        self._question = None
+        if body["agreement"] is not None:
+            self._agreement = Agreement.from_dict(body["agreement"])
+            self._side = party_side(self._agreement, body["side"])
+        return self
+
+
+def sizes(query: Any, features: int) -> tuple[tuple[str, int], ...]:
+    """Names and sizes of the leaves of a query's statistic."""
+    return tuple((name, leaf.size) for name, leaf in leaves(empty(query, features)).items())

@@ -1,0 +1,69 @@
+"""The server's end of the conversation: envelopes around a protection's mail."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from dataclasses import dataclass
+
+from .codec import BadMessage
+from .errors import FederationError, PartyRefused
+from .journal import Journal
+from .messages import Request, read_reply
+from .protection import Mail, Opened
+from .transport import Transport
+
+__all__ = ["Talk"]
+
+
+@dataclass(frozen=True)
+class Talk:
+    """One round's exchanges; ``questions`` go with the first request to each party."""
+
+    transport: Transport
+    journal: Journal | None
+    federation: str
+    run: str
+    plan: str
+    round: int
+    questions: dict[str, bytes]
+
+    def drive(self, protocol: Generator[Mail, Mail, Opened], step: int) -> Opened:
+        """Carry a protection's mail until its sum is open."""
+        try:
+            mail = next(protocol)
+            while True:
+                step += 1
+                mail = protocol.send(self.exchange(mail, step))
+        except StopIteration as end:
+            opened: Opened = end.value
+            return opened
+        except BadMessage as problem:
+            raise FederationError(f"a party answered something else: {problem}") from None
+        finally:
+            protocol.close()
+
+    def exchange(self, mail: Mail, step: int) -> Mail:
+        """One exchange; a reply that is none counts as missing, a refusal ends the fit."""
+        requests = {name: self._request(name, step, payload) for name, payload in mail.items()}
+        sent = {name: request.to_bytes() for name, request in requests.items()}
+        known = None if self.journal is None else self.journal.replies(sent)
+        replies = self.transport.exchange(sent) if known is None else known
+        found = {}
+        for name, message in replies.items():
+            if name not in requests:
+                continue
+            try:
+                answered, content = read_reply(message, requests[name], name)
+            except BadMessage:
+                continue
+            if not answered:
+                raise PartyRefused(f"{name!r} refused: {content}")
+            found[name] = content
+        # A refusal is not kept: its owner may think again.
+        if self.journal is not None and known is None:
+            self.journal.keep(sent, replies)
+        return found
+
+    def _request(self, name: str, step: int, payload: bytes) -> Request:
+        question = self.questions.pop(name, b"")
+        return Request(self.federation, self.run, self.plan, self.round, step, question, payload)

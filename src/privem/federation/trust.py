@@ -1,0 +1,75 @@
+"""Who can learn what, said plainly. Part of every statement of a federated fit."""
+
+from __future__ import annotations
+
+from .agreement import Agreement
+
+__all__ = ["trust"]
+
+_SERVER = {
+    "plain": "The server sees each party's own numbers in every round.",
+    "ckks": (
+        "The server sees ciphertexts, and the total that a party opens for it; it holds no secret "
+        "key. All parties hold one key: the server together with any one party can open every "
+        "upload, and a server that does not follow the protocol can have a single upload opened as "
+        "if it were the total."
+    ),
+    "paper": (
+        "As 001 prints it, for comparison. The server sees ciphertexts and the totals as CKKS "
+        "decrypts them, whose errors give the secret key away to it (Li and Micciancio 2021): "
+        "take it for no protection against the server. The server together with any one party "
+        "can open every upload."
+    ),
+    "masked": (
+        "The server learns the total and nothing else, also when it breaks the protocol, as long "
+        "as no more parties work with it than were declared. No party learns another's numbers."
+    ),
+    "threshold": "No key opens anything unless enough parties take part.",
+}
+
+
+def trust(agreement: Agreement, private: bool | None = None) -> str:
+    """The guarantee, and whom it is against.
+
+    ``private``: of a fit with epsilon, of one without; ``None`` says both.
+    """
+    n = len(agreement.members)
+    kind = "paper" if agreement.paper else agreement.protection
+    words = [f"{n} parties, protection {agreement.protection!r}. Rows never leave their party."]
+    words.append(_SERVER[kind])
+    words.append(
+        f"A sum is opened for at least {max(agreement.opened_by, agreement.minimum)} parties "
+        f"(dropouts declared: {agreement.dropouts}; colluders declared: {agreement.colluders}; "
+        f"least cohort: {agreement.minimum})."
+    )
+    if private is not True:
+        words.append(
+            "Without epsilon the totals are exact: whoever sees them, and the model, may learn "
+            "about single records, and with few parties about each other's."
+        )
+    if private is not False:
+        words.append(_noise(agreement))
+        words.append(
+            "A person with records at several parties counts as several records do: the promise "
+            "for that person is weaker."
+        )
+    return " ".join(words)
+
+
+def _noise(agreement: Agreement) -> str:
+    if not agreement.shared:
+        return (
+            "With epsilon every party adds all of the noise to its own numbers: what it sends is "
+            "private by itself, whoever works with whom; the total has the noise of all parties."
+        )
+    text = (
+        f"With epsilon every party adds 1/{agreement.cohort} of the noise's variance (all of it "
+        f"where noise is Laplace): the promise holds as long as {agreement.cohort} honest parties "
+        "are in every sum that is opened."
+    )
+    if agreement.collusion == "none":
+        text += (
+            " It was declared that nobody colludes: server and party together would see a "
+            "party's numbers with too little noise."
+        )
+    return text

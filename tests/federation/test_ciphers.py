@@ -1,0 +1,158 @@
+"""Sealed boxes, and numbers under encryption: exact, and only for whom they are meant."""
+
+import numpy as np
+import pytest
+
+from privem.federation import FederationError, boxes, cipher
+from privem.federation.agreement import Agreement, Card
+from privem.federation.trust import trust
+
+from .conftest import Watched, federate, split
+
+
+def test_a_box_opens_for_its_two_ends_and_its_purpose_only():
+    ours, theirs, other = (boxes.new_key() for _ in range(3))
+    box = boxes.seal(b"key", ours, boxes.public(theirs), b"run 1")
+    assert boxes.open_box(box, theirs, boxes.public(ours), b"run 1") == b"key"
+    assert boxes.seal(b"key", ours, boxes.public(theirs), b"run 1") != box
+    bad = [
+        (box, theirs, boxes.public(ours), b"run 2"),
+        (box, theirs, boxes.public(other), b"run 1"),
+        (box, other, boxes.public(ours), b"run 1"),
+        (box[:-1], theirs, boxes.public(ours), b"run 1"),
+        (box[:40] + bytes([box[40] ^ 1]) + box[41:], theirs, boxes.public(ours), b"run 1"),
+        (b"", theirs, boxes.public(ours), b"run 1"),
+    ]
+    for args in bad:
+        with pytest.raises(boxes.BoxError):
+            boxes.open_box(*args)
+
+
+def test_a_stranger_cannot_make_a_box_in_a_partys_name():
+    ours, theirs, server = (boxes.new_key() for _ in range(3))
+    forged = boxes.seal(b"key the server knows", server, boxes.public(theirs), b"run")
+    with pytest.raises(boxes.BoxError):
+        boxes.open_box(forged, theirs, boxes.public(ours), b"run")
+
+
+@pytest.mark.parametrize("parties", [2, 10, 11, 60])
+def test_doubles_survive_to_the_last_digit(parties):
+    """The hardest limbs: all ones, all zeros, both signs, many sizes."""
+    rng = np.random.default_rng(parties)
+    scheme = cipher.Limbs(parties)
+    secret = scheme.keys()
+    context, server = cipher.load(secret), cipher.load(cipher.public(secret))
+    size = 40
+    rows = [rng.standard_normal(size) * 10.0 ** rng.integers(-9, 9, size) for _ in range(parties)]
+    for row in rows:
+        row[:4] = (-(2.0**-56), 2.0**40 - 2.0**-12, -(2.0**40), 0.0)
+    sealed = [scheme.encrypt(context, row) for row in rows]
+    total = scheme.decrypt(context, cipher.add(server, sealed, whole=False), size)
+    # Exactly the sum of the parties' multiples of 2^-56, as integers of any length.
+    exact = [sum(int(np.rint(np.ldexp(v, 56))) for v in column) for column in np.array(rows).T]
+    assert total.tolist() == [float(np.ldexp(float(v), -56)) for v in exact]
+    assert not server.is_private()
+
+
+@pytest.mark.parametrize("parties", [2, 50, 300])
+def test_integers_survive_exactly(parties):
+    rng = np.random.default_rng(parties)
+    scheme = cipher.Whole.of(parties)
+    limit = scheme.prime // (4 * parties)
+    secret = scheme.keys()
+    context, server = cipher.load(secret), cipher.load(cipher.public(secret))
+    rows = [rng.integers(-limit, limit, 100) for _ in range(parties)]
+    for row in rows:
+        row[:2] = limit, -limit
+    sealed = [scheme.encrypt(context, row.view(np.uint64)) for row in rows]
+    total = scheme.decrypt(context, cipher.add(server, sealed, whole=True), 100)
+    assert np.array_equal(total.view(np.int64), sum(rows))
+
+
+def test_more_parties_than_are_proved_are_refused():
+    with pytest.raises(ValueError, match="use 'masked'"):
+        cipher.Limbs(20_000)
+    with pytest.raises(ValueError, match="use 'masked'"):
+        cipher.Whole.of(10**6)
+
+
+def test_another_key_does_not_open(blobs):
+    scheme = cipher.Limbs(3)
+    one, two = cipher.load(scheme.keys()), cipher.load(scheme.keys())
+    sealed = scheme.encrypt(one, np.arange(5.0))
+    with pytest.raises(FederationError, match="not under this key"):
+        scheme.decrypt(two, sealed, 5)
+
+
+def test_many_numbers_share_few_ciphertexts():
+    whole, limbs = cipher.Whole.of(10), cipher.Limbs(10)
+    assert len(whole.encrypt(cipher.load(whole.keys()), np.zeros(4096, np.uint64))) == 1
+    assert len(limbs.encrypt(cipher.load(limbs.keys()), np.zeros(512))) == 1
+
+
+def test_sums_too_large_are_refused_not_wrapped():
+    scheme = cipher.Limbs(2)
+    with pytest.raises(FederationError, match="too large"):
+        scheme.encrypt(cipher.load(scheme.keys()), np.array([2.0**71]))
+
+
+def test_the_server_never_holds_a_key(blobs):
+    """No secret key that a party holds occurs in anything the server sent or heard."""
+    from privem import KMeans
+
+    federation = federate(split(blobs, "even"), "ckks", transport=Watched)
+    KMeans(2, epsilon=None).fit(federation)
+    secrets = {p._side._secret for p in federation.transport.parties.values()}
+    assert len(secrets) == 1
+    (secret,) = secrets
+    assert len(secret) > 10_000
+    piece = secret[len(secret) // 2 :][:64]
+    assert not any(piece in message for message in federation.transport.seen)
+    assert not cipher.load(federation._server._public).is_private()
+
+
+def test_fresh_keys_on_demand(blobs):
+    from privem import KMeans
+
+    federation = federate(split(blobs, "even"), "ckks")
+    party = federation.transport.parties["party 1"]
+    KMeans(2, epsilon=None).fit(federation)
+    first = party._side._secret
+    federation.fresh_keys()
+    from privem.core import Stage
+    from privem.models.moments import SumsQuery
+    from privem.noise.exact import Exact
+
+    federation.release(Stage(SumsQuery(), Exact(), "sums"))
+    assert party._side._secret not in (first, b"")
+
+
+def test_threshold_says_what_it_needs(blobs):
+    with pytest.raises((ImportError, NotImplementedError), match="use protection='masked'"):
+        federate(split(blobs, "even"), "threshold")
+
+
+@pytest.mark.parametrize("extra", ["tenseal", "cryptography"])
+def test_missing_libraries_name_the_extra(blobs, monkeypatch, extra):
+    import sys
+
+    monkeypatch.setitem(sys.modules, extra, None)
+    from privem import KMeans
+
+    KMeans(2, epsilon=None).fit(federate(split(blobs, "even"), "plain"))
+    with pytest.raises(ImportError, match=r"privem\[federation\]"):
+        federate(split(blobs, "even"), "ckks")
+
+
+def test_trust_says_who_can_learn_what():
+    cards = tuple(Card(name) for name in "abcd")
+    plain = trust(Agreement(cards, "plain"))
+    assert "sees each party's own numbers" in plain
+    assert "all of the noise" in plain
+    ckks = trust(Agreement(cards, "ckks"))
+    assert "together with any one party can open every upload" in ckks
+    none = trust(Agreement(cards, "ckks", collusion="none"), private=True)
+    assert "1/4 of the noise" in none
+    assert "nobody colludes" in none
+    assert "give the secret key away" in trust(Agreement(cards, "ckks", paper=True), private=False)
+    assert "exact" not in trust(Agreement(cards, "plain"), private=True)
