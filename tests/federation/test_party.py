@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from privem import GaussianMixture, KMeans
+from privem.core import Spent
 from privem.federation import Federation, Party, PartyRefused
 from privem.federation.answer import Question
 from privem.federation.codec import MAX_BYTES, decode
@@ -44,14 +45,16 @@ class Server:
         others = [Party(X[:2], f"party {i}") for i in (1, 2)]
         self.federation = Federation([self.party, *others], protection=protection)
         self.agreement = self.federation.agreement
-        self.run, self.round = "run 1", 0
+        self.run, self.round, self.plan = "run 1", 0, plan_hash(TERMS)
 
     def request(self, **changes):
-        base = Request(self.agreement.hash, self.run, plan_hash(TERMS), self.round, 1, b"", b"")
+        base = Request(self.agreement.hash, self.run, self.plan, self.round, 1, b"", b"")
         return dataclasses.replace(base, **changes)
 
     def begin(self, terms=None, failure=0.0, private=None, **changes):
         body = {"terms": terms or TERMS, "failure": failure, "private": private}
+        if terms is None:
+            self.plan = plan_hash(TERMS, failure, private)
         request = self.request(round=0, step=0, payload=pack("terms", body))
         answer = self.send(dataclasses.replace(request, **changes))
         self.round = 1
@@ -363,3 +366,32 @@ def test_a_refusal_ends_the_fit_with_its_reason(blobs):
     federation = federate(split(blobs, "even"), "masked", party={"epsilon": 0.1})
     with pytest.raises(PartyRefused, match="own budget"):
         KMeans(2, epsilon=1.0).fit(federation)
+
+
+def test_a_plan_says_whether_there_is_noise(blobs):
+    """The same terms without noise are another plan, which the party has not agreed to."""
+    choosy = Server(blobs, plans=[plan_hash(TERMS, 0.0, True)])
+    refused(choosy.begin(private=False), "takes no part in such a plan")
+    assert choosy.begin(private=True)[0]
+
+
+@pytest.mark.parametrize("w1", [2.0**-664, 1e-200])
+def test_a_sensitivity_that_underflows_is_refused(server, w1):
+    """Exact sums would leave at no charge: their sensitivity is reckoned to be zero."""
+    d = 2
+    region = Region.around_origin(10.0, d)
+    query = BoundedMomentsQuery(region, MomentWeights(0.0, w1, 0.0, 10.1))
+    refused(server.ask(asked(query)), "")
+
+
+def test_a_spread_that_overflows_is_refused(server):
+    query = BoundedClusterQuery(
+        np.zeros((1, 2)),
+        Region.around_origin(1.0, 2),
+        MomentWeights(0.0, 1e-76, 0.0, 1e76),
+        1e-310,
+        "whitened",
+    )
+    noise = Discrete(1.0, "add-remove", 1e6)
+    prices = (Spent("moments", "gaussian", 4, 1.0, 0.0, 2.0**-24, 2**24),)
+    refused(server.ask(asked(query, noise, prices)), "")

@@ -50,9 +50,13 @@ def believe(question: Question, rows: float | None) -> tuple[Spent, ...]:
         price = replace(said, grid=given.grid, steps=given.steps)
         cautious = replace(mine, grid=given.grid, steps=given.steps)
         promised = question.noise.multiplier
-        if price.multiplier < promised * (1 - 1e-6) or cautious.multiplier < promised * _LEAST:
+        if not (0 < mine.sensitivity < math.inf and 0 < said.sensitivity < math.inf):
+            raise BadMessage("the question has no sensitivity that noise could hide")
+        # Against the noise at hand, not against what the server chose to promise of it.
+        least = max(promised, price.multiplier)
+        if price.multiplier < promised * (1 - 1e-6) or cautious.multiplier < least * _LEAST:
             raise BadMessage("the question's noise is less than it says")
-        found.append(price if cautious.multiplier > promised * _NEAR else cautious)
+        found.append(price if cautious.multiplier > least * _NEAR else cautious)
     return tuple(found)
 
 

@@ -149,7 +149,10 @@ def _read_arrays(message: bytes, at: int, specs: list[tuple[str, list[int]]]) ->
                 raise BadMessage("the message holds an array of an unknown kind")
             found.append(part)
             continue
-        array = np.frombuffer(part, dtype=dtype).reshape(shape)
+        try:
+            array = np.frombuffer(part, dtype=dtype).reshape(shape)
+        except (ValueError, OverflowError):
+            raise BadMessage("the message holds an array of an unknown kind") from None
         if dtype == "<f8" and not np.isfinite(array).all():
             raise BadMessage("the message holds numbers that are not finite")
         found.append(array)

@@ -183,7 +183,7 @@ class Federation:
             Whether every question of the run carries noise, or none does.
         """
         self.run = uuid.uuid4().hex if self.journal is None else self.journal.run
-        self._plan, self._round = plan_hash(terms), 0
+        self._plan, self._round = plan_hash(terms, failure, private), 0
         self._server = server_side(self.agreement)
         if self.journal is not None and self.journal.began is not None:
             self._continue(self.journal.began)
@@ -273,6 +273,7 @@ class Federation:
             sum(size for _, size in layout),
             on_grid(question, self.agreement),
             layout,
+            written,
         )
         talk = self._talk(dict.fromkeys(self._active, written))
         try:

@@ -16,8 +16,14 @@ if TYPE_CHECKING:
 __all__ = ["MaskedServer", "MaskedSide"]
 
 
-def _run(run: str) -> bytes:
-    return hashlib.sha256(run.encode()).digest()
+def _run(run: str, number: int, question: bytes) -> bytes:
+    """Names one sum: the round and the question are in every key, mask and signature of it.
+
+    Parties that were asked different things share no masks, and a party opens one sum a round.
+    """
+    digest = hashlib.sha256(f"{run}|{number}|".encode())
+    digest.update(hashlib.sha256(question).digest())
+    return digest.digest()
 
 
 class MaskedServer:
@@ -37,7 +43,7 @@ class MaskedServer:
 
         protocol = masked_sum(
             this.agreement.scheme,
-            _run(this.run),
+            _run(this.run, this.number, this.question),
             this.number,
             this.size,
             attempt=this.attempt,
@@ -56,17 +62,17 @@ class MaskedServer:
 
 
 class MaskedSide:
-    """Drives a :class:`privem.federation.masked.MaskedParty`, a new one for each run."""
+    """Drives a :class:`privem.federation.masked.MaskedParty`, a new one for each round."""
 
     def __init__(self, state: bytes = b"") -> None:
-        self._run, self._state = "", b""
+        self._run, self._state = b"", b""
         self._party: MaskedParty | None = None
         if state:
             body = decode(state)[1]
             self._run, self._state = body["run"], body["state"]
 
     def state(self) -> bytes:
-        """The run and the state of its masked party."""
+        """The round and the state of its masked party."""
         if self._party is not None:
             self._state = self._party.state()
         return encode("masked", {"run": self._run, "state": self._state})
@@ -83,11 +89,13 @@ class MaskedSide:
     def _member(self, inside: Inside) -> MaskedParty:
         from .masked import Identity, MaskedParty
 
-        if self._party is None or self._run != inside.run:
+        run = _run(inside.run, inside.round, inside.question)
+        if self._party is None or self._run != run:
             identity, scheme = Identity(inside.signing_key), inside.agreement.scheme
-            if self._run == inside.run and self._state:
-                self._party = MaskedParty.from_state(identity, scheme, self._state)
+            only = inside.round
+            if self._run == run and self._state:
+                self._party = MaskedParty.from_state(identity, scheme, self._state, only)
             else:
-                self._party = MaskedParty(identity, scheme, _run(inside.run))
-            self._run, self._state = inside.run, b""
+                self._party = MaskedParty(identity, scheme, run, only)
+            self._run, self._state = run, b""
         return self._party

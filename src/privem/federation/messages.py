@@ -131,7 +131,11 @@ def read_question(message: bytes) -> Question:
     return Question(body["name"], body["query"], noise, prices)
 
 
-def plan_hash(terms: Mapping[str, str]) -> str:
-    """Names the terms of a run: what is fitted, with which parameters."""
-    text = json.dumps(dict(terms), sort_keys=True, separators=(",", ":"))
+def plan_hash(terms: Mapping[str, str], failure: float = 0.0, private: bool | None = None) -> str:
+    """Names the terms of a run: what is fitted, with which parameters, with noise or without.
+
+    It does not bind the questions that follow: a party's own epsilon bounds those.
+    """
+    every = [dict(terms), float(failure), private]
+    text = json.dumps(every, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode("utf-8")).hexdigest()

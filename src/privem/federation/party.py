@@ -226,6 +226,7 @@ class Party:
             self._signing_key,
             numbers,
             lambda: sizes(question.query, self.features),
+            memory.question,
         )
         payload = self._side.handle(request.payload, inside)
         return replace(memory, numbers=kept), payload
@@ -246,7 +247,7 @@ class Party:
             and (private is None or isinstance(private, bool))
         ):
             raise BadMessage("the terms of the run are malformed")
-        if plan_hash(terms) != request.plan:
+        if plan_hash(terms, failure, private) != request.plan:
             raise BadMessage("the plan's hash is not that of its terms")
         if self.plans is not None and request.plan not in self.plans:
             raise BadMessage("this party takes no part in such a plan")

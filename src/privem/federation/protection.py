@@ -47,6 +47,8 @@ class Round:
     """Whether integers are added, rather than doubles."""
     leaves: tuple[tuple[str, int], ...] = ()
     """Names and sizes of the statistic's leaves."""
+    question: bytes = b""
+    """As it is sent to every party."""
 
 
 class ServerSide(Protocol):
@@ -73,6 +75,8 @@ class Inside:
     signing_key: bytes
     numbers: Callable[[], NDArray[np.uint64] | NDArray[np.float64]]
     leaves: Callable[[], tuple[tuple[str, int], ...]]
+    question: bytes = b""
+    """As it came from the server."""
 
     def purpose(self, what: str, epoch: int) -> bytes:
         """Binds a sealed box to this federation and run."""

@@ -11,7 +11,7 @@ _SERVER = {
     "ckks": (
         "The server sees ciphertexts, and the total that a party opens for it; it holds no secret "
         "key. All parties hold one key: the server together with any one party can open every "
-        "upload, and a server that does not follow the protocol can have a single upload opened as "
+        "upload, and a server that does not follow the protocol can have every upload opened as "
         "if it were the total."
     ),
     "paper": (
@@ -67,6 +67,12 @@ def _noise(agreement: Agreement) -> str:
         f"where noise is Laplace): the promise holds as long as {agreement.cohort} honest parties "
         "are in every sum that is opened."
     )
+    if len(agreement.members) > 64:
+        text += (
+            " With so many parties each shares masks with some of the others: that so many honest "
+            "ones are in a sum holds but for a chance of 2^-40, and for colluders who were chosen "
+            "without looking at who shares with whom."
+        )
     if agreement.collusion == "none":
         text += (
             " It was declared that nobody colludes: server and party together would see a "

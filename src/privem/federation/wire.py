@@ -87,6 +87,10 @@ def unpack(message: bytes, kind: str) -> dict[str, Any]:
     return body
 
 
+# More than any plan asks for, and few enough to hold.
+_MOST_CELLS = 2**20
+
+
 def _need(condition: Any) -> None:
     if not bool(condition):
         raise BadMessage("the question does not meet the conditions of its own proof")
@@ -96,9 +100,19 @@ def _array(value: Any, shape: tuple[int, ...]) -> None:
     _need(isinstance(value, np.ndarray) and value.dtype == np.float64 and value.shape == shape)
 
 
+# Sensitivities are products of a few such numbers: none of them under- or overflows.
+_SMALL, _LARGE = 2.0**-100, 2.0**100
+
+
 def _number(value: Any, low: float, strict: bool = False) -> None:
     _need(type(value) in (float, int) and math.isfinite(value))
     _need(value > low if strict else value >= low)
+
+
+def _ordinary(value: Any, zero: bool = False) -> None:
+    """A positive number (or zero, if that may be) of a magnitude whose powers are numbers too."""
+    _number(value, 0.0)
+    _need(_SMALL <= value <= _LARGE or (zero and value == 0))
 
 
 def check_query(query: Any, d: int) -> None:
@@ -121,7 +135,7 @@ def check_query(query: Any, d: int) -> None:
             _array(origin, (d,))
             _centres(centres, d)
         case CountQuery(cap_weight=cap):
-            _number(cap, 0.0, strict=True)
+            _ordinary(cap)
         case OctaveQuery(d=features):
             _need(type(features) is int and features == d)
         case PlaceQuery(width=width, centre=centre):
@@ -136,7 +150,7 @@ def check_query(query: Any, d: int) -> None:
             _bounded(query, d, None)
         case BoundedClusterQuery():
             _centres(query.centres, d)
-            _number(query.spread, 0.0, strict=True)
+            _ordinary(query.spread)
             _bounded(query, d, ("whitened", "joint", "gg", "ll", "dplloyd"))
             _need(cluster_releases(query.recipe, len(query.centres), d))
             # Exact labels rest on coordinates within [-1, 1] (docs/proofs/release.md, section 5).
@@ -146,11 +160,12 @@ def check_query(query: Any, d: int) -> None:
             _region(region, d)
             _array(middle, (d,))
             _array(axes, (d, d))
-            _number(cap, 0.0, strict=True)
+            _ordinary(cap)
             _need(isinstance(edges, tuple) and 0 < len(edges) <= d)
             for ends in edges:
                 _need(isinstance(ends, np.ndarray) and ends.ndim == 1 and len(ends) > 1)
                 _need(ends.dtype == np.float64 and (np.diff(ends) > 0).all())
+            _need(query.size <= _MOST_CELLS)
         case _:
             raise BadMessage("the question is none that a party answers")
 
@@ -182,6 +197,7 @@ def _region(region: Any, d: int) -> None:
     for part in (region.centre, region.scale, region.limit):
         _array(part, (d,))
     _need((region.scale > 0).all() and (region.limit >= 0).all())
+    _ordinary(float(region.limit.max()))
     _need(not region.ball or (region.limit == 1).all())
 
 
@@ -190,9 +206,10 @@ def _bounded(query: Any, d: int, recipes: Any) -> None:
     region, weights = query.region, query.weights
     _region(region, d)
     _need(isinstance(weights, MomentWeights))
-    for part in (weights.w0, weights.w1, weights.w2, weights.radius):
-        _number(part, 0.0)
-    _number(query.cap_weight, 0.0, strict=True)
+    for part in (weights.w0, weights.w1, weights.w2):
+        _ordinary(part, zero=True)
+    _ordinary(weights.radius)
+    _ordinary(query.cap_weight)
     if recipes is not None:
         _need(isinstance(query.recipe, str) and query.recipe in recipes)
     if recipes is None or query.recipe != "whitened":

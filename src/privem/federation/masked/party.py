@@ -69,7 +69,9 @@ class MaskedParty:
     ([6, 29], ['a', 'b', 'c'])
     """
 
-    def __init__(self, identity: Identity, scheme: Scheme, run: bytes) -> None:
+    def __init__(
+        self, identity: Identity, scheme: Scheme, run: bytes, only: int | None = None
+    ) -> None:
         if not 0 < len(run) <= MAX_RUN_BYTES:
             raise ValueError(f"a run's id has 1 to {MAX_RUN_BYTES} bytes, got {len(run)}")
         places = [
@@ -81,6 +83,7 @@ class MaskedParty:
         self._identity = identity
         self._scheme = scheme
         self._memory = Memory(bytes(run))
+        self._only = only
         self._keys: RoundKeys | None = None
         self._channels: dict[int, Channel] = {}
 
@@ -96,9 +99,11 @@ class MaskedParty:
         return self._memory.to_bytes(self._scheme)
 
     @classmethod
-    def from_state(cls, identity: Identity, scheme: Scheme, state: bytes) -> MaskedParty:
+    def from_state(
+        cls, identity: Identity, scheme: Scheme, state: bytes, only: int | None = None
+    ) -> MaskedParty:
         """Return the party that `state` was taken of."""
-        probe = cls(identity, scheme, b"?")
+        probe = cls(identity, scheme, b"?", only)
         probe._memory = Memory.from_bytes(state, scheme, probe._me)
         return probe
 
@@ -176,6 +181,8 @@ class MaskedParty:
         memory = self._memory
         if run != memory.run:
             raise Refused("a message of another run")
+        if self._only not in (None, number):
+            raise Refused("a message of another round")
         if not 0 < size <= MAX_SIZE:
             raise Refused(f"a sum has 1 to {MAX_SIZE} entries")
         if context != self._scheme.context(run, number, attempt, size):
