@@ -1,11 +1,13 @@
 """A partition: everyone in one cell, drawn independently of all data, and paid for once."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
 from privem import SymmetricMixture
 from privem.audit import recount
-from privem.core import Spent, Stage
+from privem.core import Block, Spent, Stage
 from privem.meter import BudgetExceeded, Meter, alternatives, cost
 from privem.models.bounding import Clip
 from privem.models.cells import Cell
@@ -124,3 +126,23 @@ def test_a_partitioned_fit_pays_once():
     assert apart.spent <= 1.0
     assert recount(apart).passed
     assert {group.cell for r in apart.releases[1:] for group in r.groups} == set(range(8))
+
+
+def test_a_persons_cell_does_not_hang_on_what_blocks_say_of_themselves() -> None:
+    """Rows whose blocks all claim to start at zero, in blocks of any length: the same cells."""
+    X = np.arange(5_000.0)[:, None]
+
+    class Careless:
+        n_features, names = 1, None
+
+        def blocks(self, rows: int) -> Any:
+            for at in range(0, len(X), rows):
+                yield Block(X[at : at + rows])
+
+    def seen(rows: int) -> list[list[float]]:
+        cells = [CellRows(Careless(), b"k" * 32, index, 4) for index in range(4)]
+        return [[x for b in cell.blocks(rows) for x in b.X[:, 0]] for cell in cells]
+
+    first = seen(700)
+    assert sorted(x for cell in first for x in cell) == X[:, 0].tolist()
+    assert seen(64) == first

@@ -123,7 +123,13 @@ class Estimator(BaseEstimator):  # type: ignore[misc]
         else:
             # What is not finite is refused by ourselves: our error names the row and the column.
             dtypes = [np.float64, np.float32]
-            checked = validate_data(self, X, reset=reset, dtype=dtypes, ensure_all_finite=False)
+            try:
+                checked = validate_data(self, X, reset=reset, dtype=dtypes, ensure_all_finite=False)
+            except (ValueError, OverflowError) as error:
+                if not finite and ("could not convert" in str(error) or "too large" in str(error)):
+                    # Which value it was is nobody's business.
+                    raise ValueError("could not convert X to numbers") from None
+                raise
             if finite:
                 refuse_non_finite(checked, 0, getattr(self, "feature_names_in_", None))
             rows = ArrayRows(checked, _weights(weight, len(checked), groups, finite), self._names())

@@ -15,6 +15,7 @@ from ..plans.private.mean import MEAN_METHODS, PrivateMeanPlan
 from ..run import run
 from ..sources import ArrayRows, FrameRows, LocalSource, is_path, read_file
 from ..sources.checks import refuse_nan
+from ..sources.files import ScanRows
 from ..sources.frame import is_frame
 from ..statement import Statement
 from ..tree import Array
@@ -168,6 +169,8 @@ def private_mean(
     rows, flat = _open(x)
     d = rows.n_features
     moment = None if tau is None else _per_column("tau", tau, d)
+    if moment is not None and (np.abs(moment) < 1e-150).any() and (moment > 0).all():
+        raise ValueError("tau is too small for double precision")
     if moment is not None and not (moment > 0).all():
         raise ValueError("tau must be above 0: it bounds a second moment")
     origin = _per_column("centre", centre, d)
@@ -207,16 +210,19 @@ def _open(x: Any) -> tuple[Rows, bool]:
         return replace(rows, check=False), False  # type: ignore[type-var]
     if hasattr(x, "blocks"):
         rows = x
+        if isinstance(rows, ArrayRows | FrameRows | ScanRows):
+            rows = replace(rows, check=False)
         return rows, False
     if is_frame(x):
         rows, flat = FrameRows(x, check=False), False
     else:
         name = getattr(x, "name", None)
         try:
-            values = np.asarray(x)
+            # A list entry by entry: NumPy would make all of it text for the sake of one.
+            values = np.asarray(x, dtype=None if hasattr(x, "dtype") else object)
             if values.dtype.kind not in "fiub":
                 values = values.astype(np.float64)
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             raise ValueError("x must be numbers") from None
         flat = values.ndim == 1
         if values.ndim not in (1, 2):

@@ -159,7 +159,10 @@ def _region(bounds: Any, d: int | None, isotropic: bool) -> Region | None:
         sides = bounds if isinstance(bounds, tuple | list) else (bounds,)
         d = max((np.size(side) for side in sides), default=1)
     if not isinstance(bounds, tuple | list) and np.ndim(bounds) == 0:
-        return Region.around_origin(check_float("bounds", bounds, 0.0, strict=True), d)
+        radius = check_float("bounds", bounds, 0.0, strict=True)
+        if radius < _NARROWEST:
+            raise ValueError("bounds are too narrow for double precision")
+        return Region.around_origin(radius, d)
     try:
         low, high = bounds
         low = np.broadcast_to(np.asarray(low, dtype=np.float64), (d,))

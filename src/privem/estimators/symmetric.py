@@ -37,8 +37,9 @@ def check_gradient_parameters(model: Any) -> None:
     check_float("tol", model.tol, 0.0)
     check_float("step", model.step, 0.0, strict=True)
     for name in ("clip", "tau"):
-        if getattr(model, name) is not None:
-            check_float(name, getattr(model, name), 0.0, strict=True)
+        value = getattr(model, name)
+        if value is not None and check_float(name, value, 0.0, strict=True) < 1e-150:
+            raise ValueError(f"{name} is too small for double precision")
     if check_float("failure", model.failure, 0.0, strict=True) >= 1:
         raise ValueError(f"failure is a probability below 1, got {model.failure}")
     if isinstance(model.averaging, bool | np.bool_) is False:

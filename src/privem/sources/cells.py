@@ -68,13 +68,14 @@ class CellRows:
         persons = None
         if self.owner is not None:
             persons = cells_of(self.key, 0, int(self.owner.max(initial=-1)) + 1, self.count)
+        stop = 0  # counted here: a person's cell must not hang on what a block says of itself
         for block in self.rows.blocks(rows):
-            stop = block.start + len(block.X)
+            start, stop = stop, stop + len(block.X)
             if persons is None:
-                cells = cells_of(self.key, block.start, stop, self.count)
+                cells = cells_of(self.key, start, stop, self.count)
             else:
                 assert self.owner is not None
-                cells = persons[self.owner[block.start : stop]]
+                cells = persons[self.owner[start:stop]]
             chosen = cells == self.index
             weight = None if block.weight is None else block.weight[chosen]
-            yield Block(block.X[chosen], weight, block.start)
+            yield Block(block.X[chosen], weight, start)

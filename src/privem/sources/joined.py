@@ -49,8 +49,10 @@ class JoinedRows:
 
     def blocks(self, rows: int) -> Iterator[Block]:
         """All rows in order, at most ``rows`` at a time."""
+        stop = 0
         for block in self.rows.blocks(rows):
             X = np.empty((len(block.X), self.n_features))
-            where = slice(block.start, block.start + len(X))
+            start, stop = stop, stop + len(X)
+            where = slice(start, stop)
             X[:, :-1], X[:, -1] = block.X, self.target[where]
-            yield Block(X, None if self.weight is None else self.weight[where], block.start)
+            yield Block(X, None if self.weight is None else self.weight[where], start)
