@@ -266,8 +266,7 @@ class CategoricalMixture(DensityMixin, Estimator):  # type: ignore[misc]
         if is_path(X):
             X, weight = self._read(Path(X), y, weight, reset)
         frame = is_frame(X)
-        if not frame and not hasattr(X, "dtype"):
-            X = np.asarray(X, dtype=object)  # entry by entry: one text must not make all of it text
+        X = X if frame or hasattr(X, "dtype") else np.asarray(X, dtype=object)  # entry by entry
         checked = validate_data(
             self, X, reset=reset, dtype=None, skip_check_array=frame, ensure_all_finite=False
         )
