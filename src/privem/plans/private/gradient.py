@@ -181,15 +181,15 @@ class GradientSteps:
     def stages(self, state: Symmetric) -> Generator[Stage, Release[Any], Symmetric]:
         """Generate the stages."""
         late: list[Array] = []
+        start = state
         for t in range(self.iterations):
             cell = None if self.cells is None else Cell(self.cells[0] + t, self.cells[1])
-            query = BoundedGradientQuery(
-                self.model(state),
-                self.bounding,
-                self.region,
-                self.target,
-                cap_weight=self.cap_weight,
-            )
+            query = self._query(state)
+            if not math.isfinite(query.rounding(self.asking.rows)):
+                # Noise has led to where sums have no error bound (public: no row was asked): the
+                # start is as good a guess, and had one.
+                state = start
+                query = self._query(state)
             each = self.iterations if cell is None else 1
             release = yield from self.asking.ask(query, "em", f"step {t + 1}", cell, each)
             mean = release.statistics.total / self.asking.records(cell)
@@ -199,3 +199,12 @@ class GradientSteps:
         if self.averaging:
             state = Symmetric(np.mean(late, axis=0), state.variance)
         return state
+
+    def _query(self, state: Symmetric) -> BoundedGradientQuery:
+        return BoundedGradientQuery(
+            self.model(state),
+            self.bounding,
+            self.region,
+            self.target,
+            cap_weight=self.cap_weight,
+        )
