@@ -34,9 +34,8 @@ def by_products(
     radius: float,
     weight: Array | None,
     scratch: Scratch,
-    pool: bool = False,
-) -> tuple[Array, Array, Array]:
-    """Sums (K,) of g, (K, p) of g s phi(x) and, if asked to ``pool``, (d, d) of g s x x'.
+) -> tuple[Array, Array]:
+    """Sums (K,) of g and (K, p) of g s phi(x).
 
     ``constants`` are the log joint densities at the means, so that ``-2 (L - constants)`` is the
     squared distance. ``place`` lays records out within the region. ``radius`` may be infinite.
@@ -44,7 +43,6 @@ def by_products(
     components = len(coefficients)
     tiles = Tiles(features, coefficients, scratch, place)
     count, sums = np.zeros(components), tiles.zeros()
-    pooled = np.zeros((features.d, features.d))
     clipped, half = np.isfinite(radius), 0.5 * radius**2
     size = features.tile_rows(components)
     with short_buffers(), np.errstate(over="ignore", invalid="ignore"):
@@ -60,17 +58,10 @@ def by_products(
             if clipped:
                 joint /= far  # g s, but for a factor
             tiles.gather(joint, sums, PIECE)
-            if pool:
-                share = np.add.reduce(joint, axis=0)
-                tiles.x[...] *= np.sqrt(share, out=share)
-                for low in range(0, len(share), PIECE):
-                    piece = tiles.x[:, low : low + PIECE]
-                    pooled += piece @ piece.T
     everything = np.concatenate(sums, axis=1)
     if clipped:
         everything *= half
-        pooled *= half
-    return count, everything, pooled
+    return count, everything
 
 
 def differences_block_rows(d: int) -> int:

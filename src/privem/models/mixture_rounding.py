@@ -11,6 +11,8 @@ from functools import cached_property
 
 import numpy as np
 
+from ..kernels.pooled import PIECE as POOLED
+from ..kernels.pooled import pooled_tile_rows
 from ..kernels.quadratic import Features
 from ..kernels.whitened import PIECE, differences_block_rows
 from ..tree import Array
@@ -121,14 +123,18 @@ class MixtureRounding:
             return self._contribution(log_error, moved, sums)
         return self._contribution(log_error, self._clipped(log_error), sums) + self._raw(sums)
 
-    def pooled(self, features: Features, constants: Array) -> float:
+    def pooled(self) -> float:
         """All share W: z = W y is formed, u_k = z - W m_k implied. Section 4, tied."""
-        d, far = self.region.d, self.far
+        (components, d), far, w = self.mixture.means.shape, self.far, self.weights
         shift = gamma(d + 8) * far
-        height = 0.5 * far**2 * (1 + gamma(4 * d)) + 2 * float(np.max(np.abs(constants)))
-        log_error = gamma(features.depth + 2 * d + 24) * height + far * shift + shift**2
-        sums = self._sums(features)
-        moved = self._clipped(log_error) + self._moved(2 * shift)  # as s may err, s |u| <= 2 r
+        height = 0.5 * far**2 * (1 + gamma(4 * d))
+        log_error = gamma(3 * d + 32) * height + far * shift + shift**2
+        # F, by the logarithm of a sum; and by what is added to it where distances are capped.
+        off = 2 * log_error + gamma(2 * components + 8192)
+        off += (4 * log_error + gamma(2 * components + 64)) * w.radius**2
+        moved = w.w1 * off / w.radius + w.w2 * off + self._moved(2 * shift)
+        tiles = pooled_tile_rows(components, d) // POOLED
+        sums = gamma(POOLED + self.tiles * tiles + components + 4 * d + 64)
         return self._contribution(log_error, moved, sums) + self._raw(sums)
 
     def _sums(self, features: Features) -> float:

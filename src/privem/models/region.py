@@ -14,6 +14,10 @@ from ..tree import Array
 __all__ = ["Region"]
 
 
+# Squared norms up to here are taken as they are: no square or sum on the way has overflowed.
+_LARGEST = 1e300
+
+
 @dataclass(frozen=True)
 class Region:
     """A box or a ball, and the unit coordinates ``y = (x - centre) / scale`` used inside it.
@@ -70,39 +74,45 @@ class Region:
     def place(self, rows: Array, out: Array, scratch: Scratch) -> None:
         """Lay records (b, d) out in unit coordinates, features along the first axis of ``out``.
 
-        Coordinates are clamped first, so that 1e308 and infinities cannot break the arithmetic. NaN
-        becomes the lower limit: a fixed public rule for rows that cannot be checked beforehand.
+        In a box coordinates are clamped, in a ball records are pulled onto the sphere. NaN becomes
+        the lower limit: a fixed public rule for rows that cannot be checked beforehand.
 
         Every operation is elementwise and correctly rounded, so a record's unit coordinates do not
         depend on where in a block it stands: what is summed may be defined by them.
         """
-        centre, inverse, low, high = self._columns
+        centre, inverse, _, _ = self._columns
         if centre.any():
             np.subtract(rows.T, centre, out=out)
             out *= inverse
         else:  # the same number in one pass
             np.multiply(rows.T, inverse, out=out)
-        np.clip(out, low, high, out=out)
-        np.copyto(out, low, where=np.isnan(out))
         if self.ball:
             self._project(out, scratch)
+        else:
+            self._clamp(out)
 
-    @staticmethod
-    def _project(y: Array, scratch: Scratch) -> None:
-        """Pull columns beyond norm one back onto the sphere."""
-        square = scratch.take("ball", y.shape)
-        np.multiply(y, y, out=square)
-        while len(square) > 1:
-            # Halves are added, number by number: np.sum may order its terms in any way, and
-            # differently for a record that comes alone.
-            half = len(square) // 2
-            square[:half] += square[-half:]
-            square = square[: len(square) - half]
-        norm = square[0]
-        np.sqrt(norm, out=norm)
-        np.maximum(norm, 1.0, out=norm)
-        np.divide(1.0, norm, out=norm)
-        y *= norm
+    def _clamp(self, y: Array) -> None:
+        """Pull coordinates to their limits; NaN to the lower one."""
+        _, _, low, high = self._columns
+        np.clip(y, low, high, out=y)
+        np.copyto(y, low, where=np.isnan(y))
+
+    def _project(self, y: Array, scratch: Scratch) -> None:
+        """Pull columns beyond norm one back onto the sphere.
+
+        Records whose square is not a number or overflows are clamped first, each for itself.
+        """
+        square = _squares(y, scratch.take("ball", y.shape))
+        if not np.maximum.reduce(square, initial=0.0) <= _LARGEST:
+            odd = ~(square <= _LARGEST)
+            clamped = y[:, odd]
+            self._clamp(clamped)
+            y[:, odd] = clamped
+            square[odd] = _squares(clamped, np.empty_like(clamped))
+        np.clip(square, 1.0, np.inf, out=square)
+        np.sqrt(square, out=square)
+        np.divide(1.0, square, out=square)
+        y *= square
 
     def inside(self, y: Array) -> Array:
         """Points (K, d) in unit coordinates, pulled into the region."""
@@ -113,3 +123,15 @@ class Region:
     def to_data(self, y: Array) -> Array:
         """Unit coordinates back to the data's."""
         return np.asarray(self.centre + y * self.scale)
+
+
+def _squares(y: Array, square: Array) -> Array:
+    """Squared norms of the columns of y, in the first row of ``square``, which is overwritten."""
+    np.multiply(y, y, out=square)
+    while len(square) > 1:
+        # Halves are added, number by number: np.sum may order its terms in any way, and differently
+        # for a record that comes alone.
+        half = len(square) // 2
+        square[:half] += square[-half:]
+        square = square[: len(square) - half]
+    return np.asarray(square[0])

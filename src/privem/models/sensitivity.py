@@ -20,6 +20,27 @@ and |u|^2 |u'|^2 >= c^2 in h. *tied* pools sum_k g_k svec(u_k u_k'): its norm is
 its inner product is sum_kl g_k g'_l c_kl^2 >= sum_k g_k g'_k c_kk^2. Each time the bounds above
 hold unchanged.
 
+*One factor per record* (tied and whitened, :mod:`privem.kernels.pooled`): a record contributes
+``g_k (w0, w1 s v_k)`` and ``w2 sum_k g_k s svec(v_k v_k')``, 0 <= s <= 1, where not each |v_k| but
+their mean is bounded: s Q <= r^2 with Q = sum_k g_k |v_k|^2. The norm of all sums is s (sum_k g_k^2
+|v_k|^2)^(1/2) <= s sqrt(Q) <= r, that of the second moment at most s Q <= r^2, so |f|^2 <= B as
+before. Replacing a record, three cases:
+
+(a) w1^2 <= 2 w0 w2. With u_k = sqrt(s) v_k and c_k = <u_k, u'_k>, <f, f'> >= sum_k g_k g'_k (w0^2 +
+w1^2 sqrt(s s') c_k + w2^2 c_k^2). Each bracket is at least w0^2 or h(c_k), and h is nowhere
+negative. So |f - f'|^2 <= 2 B.
+
+(b) w2 = 0 and w1 r <= w0. Scale to w0 = 1, w1 r = b <= 1; a_k = s |v_k| / r has sum_k g_k a_k^2 <=
+1. Then |f - f'|^2 <= sum_k (g_k - g'_k)^2 + b^2 sum_k (g_k a_k + g'_k a'_k)^2, and by
+Cauchy-Schwarz (g a + g' a')^2 <= (g + g') (g a^2 + g' a'^2): the second sum is at most 2 max_k (g_k
++ g'_k). Let p, p' be the shares at that maximum: the first sum is at most (p - p')^2 + (1 - p)^2 +
+(1 - p')^2. That plus 2 b^2 (p + p') is convex in (p, p'), so largest where both are 0 or 1: 2, 2 +
+2 b^2 or 4 b^2, none above 2 + 2 b^2 = 2 B.
+
+(c) Otherwise |f - f'| <= |f| + |f'| <= 2 sqrt(B).
+
+In each case the bound for a factor per component is no larger, so these serve for both.
+
 *Released apart* (the papers' recipes), with u in the ball of radius r and neighbours as above:
 
 ========================  ===============  ==================================================
@@ -94,11 +115,22 @@ class MomentWeights:
         r = self.radius
         return self.w0**2 + self.w1**2 * r**2 + self.w2**2 * r**4
 
-    def l2(self, neighbours: str) -> float:
-        """L2 sensitivity of the joint release, rounded up."""
+    @classmethod
+    def without_second(cls, radius: float) -> MomentWeights:
+        """Of counts and sums alone, B = 1; as much weight on sums as case (b) above bears."""
+        w0 = math.sqrt(0.5)
+        return cls(w0, w0 / radius * (1 - 2.0**-40), 0.0, radius)
+
+    def l2(self, neighbours: str, shared: bool = False) -> float:
+        """L2 sensitivity of the joint release, rounded up; ``shared``: one factor per record."""
         match neighbours:
             case "add-remove":
                 return math.sqrt(self.bound) * _UP
+            case "replace-one" if shared:
+                r = self.radius
+                case_a = self.w1 * self.w1 <= 2 * self.w0 * self.w2
+                case_b = self.w2 == 0 and self.w1 * r <= self.w0
+                return math.sqrt((2 if case_a or case_b else 4) * self.bound) * _UP
             case "replace-one":
                 return math.sqrt(2 * self.bound + 2 * max(0.0, -self._lowest())) * _UP
         raise ValueError(f"neighbours must be 'add-remove' or 'replace-one', got {neighbours!r}")

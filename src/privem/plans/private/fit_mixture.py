@@ -15,7 +15,7 @@ from ...models.private_mixture import releases
 from ...models.region import Region
 from ...tree import Array
 from .allowance import Allowance, Part
-from .mixture import PrivateMixture, Structure
+from .mixture import MOST_ITERATIONS, PrivateMixture, Structure
 from .preamble import Ground, Preamble
 
 __all__ = ["PrivateMixtureFit", "PrivateMixturePlan", "as_asked", "to_data", "to_unit"]
@@ -53,6 +53,7 @@ class PrivateMixturePlan:
     start: Mixture | None = None
     prior: Prior | None = None
     choose_structure: bool = True
+    max_iter: int = MOST_ITERATIONS
 
     @staticmethod
     def parts(
@@ -62,6 +63,7 @@ class PrivateMixturePlan:
         recipe: str,
         n_iter: int | None,
         given_start: bool,
+        max_iter: int = MOST_ITERATIONS,
     ) -> list[Part]:
         """How the budget is shared out."""
         d = preamble.d
@@ -75,7 +77,7 @@ class PrivateMixturePlan:
             ]
             left *= 1 - sum(_FRAME_SHARE)
         each = releases(recipe, covariance_type, components, d)
-        return [*parts, Part("em", left, each * (n_iter or _ITERATIONS))]
+        return [*parts, Part("em", left, each * (n_iter or min(_ITERATIONS, max_iter)))]
 
     def stages(self) -> Generator[Stage, Release[Any], PrivateMixtureFit]:
         """Generate the stages."""
@@ -90,13 +92,14 @@ class PrivateMixturePlan:
             ground.rows,
             self.preamble.count is not None,
             ground.allowance,
-            self.n_iter if self.adaptive else (self.n_iter or _ITERATIONS),
+            self.n_iter if self.adaptive else (self.n_iter or min(_ITERATIONS, self.max_iter)),
             self.rng,
             self.preamble.cap_weight,
             start,
             None if self.prior is None else _prior_in_unit(self.prior, ground.region),
             self.choose_structure,
             self.adaptive,
+            self.max_iter,
         )
         mixture, structure = yield from plan.stages()
         return PrivateMixtureFit(to_data(mixture, ground.region), structure, ground)

@@ -13,7 +13,7 @@ from ...core import Release, Stage
 from ...linalg import smat
 from ...models.gaussian_mixture import Mixture
 from ...models.prior import Prior
-from ...models.private_mixture import BoundedQuery, BoundedSums, releases
+from ...models.private_mixture import TAIL, BoundedQuery, BoundedSums, releases
 from ...models.region import Region
 from ...models.sensitivity import MomentWeights, apart
 from ...models.shrink import (
@@ -28,7 +28,7 @@ from ...tree import Array
 from .allowance import Allowance
 from .gaussian import PrivateGaussian
 from .packing import pack
-from .shapes import LEAST_STEP, Parts, as_type, unwhiten, whiten
+from .shapes import LEAST_STEP, Parts, as_type, shared_consistency, unwhiten, whiten
 
 __all__ = ["PrivateMixture", "Structure", "choose"]
 
@@ -39,14 +39,18 @@ _MOST_STEP = 20.0
 _OVERSTEP = 1.5
 # The part of the iterations before averaging.
 _SEARCH = 0.6
-# Clip radius of EM: the tail beyond it, and the noise at which it is widened.
-_TAIL, _TOLERATED = 1.2, 0.02
+# Clip radius of EM: the noise at which it is widened.
+_TOLERATED = 0.02
+# Relative noise on a pooled covariance below which it need not be released in every iteration.
+_SHARP = 0.05
 # Relative noise on a covariance, all budget in one release, beyond which a simpler one is better.
 _MOST_NOISE = 0.6
 # Components never count for less than this share of an equal part.
 _LEAST_PART = 0.02
 # Components with fewer records than so many deviations of the noise are not seen.
 _SEEN = 2.0
+# More iterations than this never helped.
+MOST_ITERATIONS = 30
 # Unit-coordinate variance floor: a hundred-thousandth of the region.
 _FLOOR = 1e-5
 
@@ -72,8 +76,9 @@ def choose(
     count: float,
     sensitivity: float,
     n_iter: int | None,
+    max_iter: int = MOST_ITERATIONS,
 ) -> Structure:
-    """Choose structure and iterations from the noise level alone.
+    """Choose structure and iterations (at most ``max_iter``) from the noise level alone.
 
     ``sensitivity``: noise deviation of a second-moment entry if the whole EM budget went into one
     release.
@@ -84,7 +89,7 @@ def choose(
     pooled = full / components
     tied = covariance_type == "full" and full > _MOST_NOISE
     level = pooled if tied else full
-    iterations = n_iter or int(np.clip((0.7 / level) ** 2, 3, 30))
+    iterations = n_iter or min(int(np.clip((0.7 / level) ** 2, 3, MOST_ITERATIONS)), max_iter)
     return Structure("tied" if tied else covariance_type, pooled > _MOST_NOISE, iterations)
 
 
@@ -105,6 +110,7 @@ class PrivateMixture:
     allowance : Allowance
         With parts ``"frame 1"``, ``"frame 2"`` (unless ``start`` is given) and ``"em"``.
     n_iter : int or None
+        So many iterations; ``None``: as the noise allows, at most ``max_iter``.
     rng : numpy.random.Generator
         For the data-free packing of starting points.
     adaptive : bool
@@ -126,6 +132,7 @@ class PrivateMixture:
     prior: Prior | None = None
     choose_structure: bool = True
     adaptive: bool = True
+    max_iter: int = MOST_ITERATIONS
 
     def stages(self) -> Generator[Stage, Release[Any], tuple[Mixture, Structure]]:
         """Generate the stages."""
@@ -136,7 +143,7 @@ class PrivateMixture:
             centre, covariance = yield from frame.stages()
             state = self._pack(centre, covariance)
         whitened = self.recipe == "whitened"
-        r = clip_radius(d, _TAIL) if whitened else self.region.reach
+        r = clip_radius(d, TAIL) if whitened else self.region.reach
         if self.recipe in ("whitened", "joint"):
             w = MomentWeights.balanced(d, r)
         else:
@@ -151,38 +158,49 @@ class PrivateMixture:
             return as_type(Mixture("full", *alike), self.covariance_type), structure
         state = as_type(state, structure.covariance_type)
         each = len(releases(self.recipe, structure.covariance_type, k, d))
+        sharp = False
         if whitened:
-            w = self._widened(w, structure)
-        factor = consistency(d, w.radius) if whitened else 1.0
+            w, sharp = self._widened(w, structure)
         search = int(_SEARCH * structure.iterations)
         average, anchor = None, state
         for t in range(structure.iterations):
-            query = BoundedQuery(state, self.region, w, self.recipe, self.rows, self.cap_weight)
+            # A sharp second moment is asked for in the first, then in every other iteration: in
+            # those between, means and weights have less noise.
+            ask = not sharp or t == 0 or (t - search) % 2 == 0
+            now_w = w if ask else MomentWeights.without_second(w.radius)
+            query = BoundedQuery(state, self.region, now_w, self.recipe, self.rows, self.cap_weight)
             release = yield Stage(
                 query,
                 self.allowance.noise("em", self.rows, each * structure.iterations),
                 f"EM {t + 1}",
             )
-            now = self._moments(state, release, w, factor)
+            now = self._moments(state, release, now_w)
             if average is None or t <= search:
                 average, anchor = now, state
                 # Not in the first step, which is long anyway, nor in the one that is averaged.
                 ahead = now.beyond(state, _OVERSTEP) if whitened and 0 < t < search else now
-                state = self._valid(anchor, ahead, 1.0)
+                state = self._valid(anchor, ahead)
             else:
                 terms = t - search + 1
                 average = average.towards(now, terms)
                 # In the frame of the first term: in a later, smaller one its noise would look
                 # large, be softened again and again, and the component would walk to nothing.
-                state = self._valid(anchor, average, math.sqrt(terms))
+                state = self._valid(anchor, average)
         return state, structure
 
-    def _widened(self, w: MomentWeights, structure: Structure) -> MomentWeights:
-        """Weights for a clip radius as large as the noise of an iteration allows."""
+    def _widened(self, w: MomentWeights, structure: Structure) -> tuple[MomentWeights, bool]:
+        """Weights for a clip radius as large as the noise of an iteration allows.
+
+        And whether a pooled covariance has so little noise that not every iteration needs one.
+        """
         d, k, neighbours = self.region.d, self.components, self.allowance.neighbours
         multiplier = self.allowance.multiplier("em", structure.iterations)
         noise = operator_noise(d, w.l2(neighbours) * multiplier / w.w2) / (self.count / k)
-        return MomentWeights.balanced(d, clip_radius(d, _TAIL, float(noise), _TOLERATED))
+        r = clip_radius(d, TAIL, float(noise), _TOLERATED)
+        sharp = structure.covariance_type == "tied" and float(noise) / k < _SHARP
+        if sharp:  # room for one factor per record: see shared_consistency
+            r = math.hypot(r, math.sqrt(2 * math.log(k)))
+        return MomentWeights.balanced(d, r), sharp
 
     def _structure(self, state: Mixture, w: MomentWeights) -> Structure:
         """Look at the noise of a second-moment entry, in the coordinates of the start."""
@@ -195,7 +213,7 @@ class PrivateMixture:
         noise = bound * self.allowance.multiplier("em", len(each)) / w.w2
         if self.recipe != "whitened":
             noise *= float(np.sum(state.whiteners**2)) / (len(state.whiteners) * d)
-        chosen = choose(self.covariance_type, k, d, self.count, noise, self.n_iter)
+        chosen = choose(self.covariance_type, k, d, self.count, noise, self.n_iter, self.max_iter)
         if self.choose_structure:
             return chosen
         return replace(chosen, covariance_type=self.covariance_type, single=False)
@@ -206,9 +224,7 @@ class PrivateMixture:
         covariances = np.stack([0.5 * covariance] * k)
         return Mixture("full", np.full(k, 1 / k), means, covariances)
 
-    def _moments(
-        self, state: Mixture, release: Release[BoundedSums], w: MomentWeights, factor: float
-    ) -> Parts:
+    def _moments(self, state: Mixture, release: Release[BoundedSums], w: MomentWeights) -> Parts:
         """Counts, means and covariances in unit coordinates, before they are made valid."""
         sums, noise = release.statistics, release.deviation
         assert noise is not None
@@ -236,7 +252,14 @@ class PrivateMixture:
         lower = np.linalg.inv(whitener) if matrix else 1.0 / whitener
         step = np.einsum("kij,kj->ki", lower, moves) if matrix else lower * moves
         means = state.means + step
-        second, deviation = sums.second / (w.w2 * factor), noise.second / (w.w2 * factor)
+        if sums.second.size == 0:
+            return Parts(count, means, state.covariances, np.zeros(()), 0)
+        factor = w.w2
+        if release.query.shared:
+            factor *= shared_consistency(state, w.radius)
+        elif self.recipe == "whitened":
+            factor *= consistency(d, w.radius)
+        second, deviation = sums.second / factor, noise.second / factor
         about = moves if self.recipe == "whitened" else means
         match state.covariance_type:
             case "full":
@@ -261,11 +284,11 @@ class PrivateMixture:
             spreads[unseen] = 1.0
         return Parts(count, means, unwhiten(state, spreads), size)
 
-    def _valid(self, state: Mixture, parts: Parts, kept: float) -> Mixture:
+    def _valid(self, state: Mixture, parts: Parts) -> Mixture:
         """Parameters from averaged moments: eigenvalues softened in the last frame, floored."""
         ceiling = self.region.reach**2
         white, _ = whiten(state, parts.covariances, parts.size)
-        size = parts.size / kept
+        size = parts.size / math.sqrt(max(parts.terms, 1))
         least = np.clip(size, LEAST_STEP, 1.0)
         match state.covariance_type:
             case "full":

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 import numpy as np
+from scipy.stats import chi2
 
 from ...models.gaussian_mixture import Mixture
 from ...tree import Array
 
-__all__ = ["LEAST_STEP", "Parts", "as_type", "unwhiten", "whiten"]
+__all__ = ["LEAST_STEP", "Parts", "as_type", "shared_consistency", "unwhiten", "whiten"]
 
 # No whitened covariance is trusted to shrink further than this in one iteration.
 LEAST_STEP = 0.25
@@ -17,12 +19,17 @@ LEAST_STEP = 0.25
 
 @dataclass(frozen=True)
 class Parts:
-    """Moments in unit coordinates; ``size`` of the covariance noise in whitened ones."""
+    """Moments in unit coordinates; ``size`` of the covariance noise in whitened ones.
+
+    ``terms``: how many releases of second moments the covariances are the mean of; 0 where none was
+    asked for and they are the last ones.
+    """
 
     count: Array
     means: Array
     covariances: Array
     size: Array
+    terms: int = 1
 
     def beyond(self, state: Mixture, factor: float) -> Parts:
         """A step ``factor`` times as long, from ``state``; covariances where they stay positive."""
@@ -35,16 +42,17 @@ class Parts:
             white, _ = whiten(state, covariances, self.size)
             valid = np.linalg.eigvalsh(white)[:, 0] > LEAST_STEP
             covariances = np.where(valid[:, None, None], covariances, self.covariances)
-        return Parts(count, means, covariances, self.size)
+        return Parts(count, means, covariances, self.size, self.terms)
 
     def towards(self, new: Parts, terms: int) -> Parts:
         """The running mean over ``terms`` iterates, ``new`` being the last."""
-        return Parts(
-            self.count + (new.count - self.count) / terms,
-            self.means + (new.means - self.means) / terms,
-            self.covariances + (new.covariances - self.covariances) / terms,
-            new.size,
-        )
+        count = self.count + (new.count - self.count) / terms
+        means = self.means + (new.means - self.means) / terms
+        if new.terms == 0:
+            return replace(self, count=count, means=means)
+        seen = self.terms + 1
+        covariances = self.covariances + (new.covariances - self.covariances) / seen
+        return Parts(count, means, covariances, new.size, seen)
 
 
 def as_type(state: Mixture, covariance_type: str) -> Mixture:
@@ -91,3 +99,23 @@ def unwhiten(state: Mixture, white: Array) -> Array:
             return np.asarray(white / w**2)
         case _:
             return np.asarray(white / w[:, 0] ** 2)
+
+
+def shared_consistency(state: Mixture, radius: float) -> float:
+    """As :func:`privem.models.shrink.consistency`, with one factor per record, of a tied mixture.
+
+    A record of the k-th component is taken to have F = q - 2 log t, with t that of its mean.
+    """
+    white = state.means @ state.whiteners[0].T
+    apart = np.sum((white[:, None] - white) ** 2, axis=2)
+    t = np.exp(-0.5 * apart) @ state.weights
+    q = _squared_lengths(state.means.shape[1])
+    unlikely = q - 2 * np.log(t)[:, None]
+    kept = np.minimum(1.0, radius**2 / np.maximum(unlikely, 1e-300)) @ q / q.sum()
+    return float(state.weights @ kept)
+
+
+@lru_cache(maxsize=64)
+def _squared_lengths(d: int) -> Array:
+    """Quantiles of chi squared, as many records of a standard Gaussian."""
+    return np.asarray(chi2.ppf((np.arange(1024) + 0.5) / 1024, d))
