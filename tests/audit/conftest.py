@@ -18,6 +18,7 @@ from privem.models.gradients import (
     SymmetricGradient,
     SymmetricRegressionGradient,
 )
+from privem.models.log_density import LogDensityQuery, highest, lowest
 from privem.models.missing_moments import ObservedMomentsQuery, ScalesQuery
 from privem.models.norms import NormQuery, SquaresQuery
 from privem.models.private_kmeans import BoundedClusterQuery
@@ -96,7 +97,15 @@ def _regressions(components):
     return RegressionQuery(lines, Bounded(REGION, w))
 
 
+def _densities():
+    means = np.array([[-0.6, -0.6], [0.6, 0.6]])
+    mixture = Mixture("full", np.array([0.5, 0.5]), means, COVARIANCES["full"])
+    return LogDensityQuery(mixture, lowest(mixture), highest(mixture))
+
+
 QUERIES = {
+    # First, as it takes longest: its sum is drawn anew each time.
+    "octaves": partial(OctaveQuery, D),
     "classes": _classes,
     "pairs": lambda: PairsQuery((2, 2), 1.0),
     "regressions": partial(_regressions, 2),
@@ -113,12 +122,12 @@ QUERIES = {
     "squares": lambda: SquaresQuery(SIDE, (1.0, 1.0), SIDE),
     "norms": lambda: NormQuery((1, 1)),
     "count": CountQuery,
+    "log-densities": _densities,
     "moments": _moments,
     **{f"mixture {r}": partial(_mixture, r, "full") for r in ("whitened", "joint", "ggg", "llg")},
     "mixture laplace": partial(_mixture, "laplace", "full"),
     **{f"mixture {s}": partial(_mixture, "whitened", s) for s in ("tied", "diag", "spherical")},
     **{f"k-means {r}": partial(_clusters, r) for r in ("whitened", "joint", "gg", "ll", "dplloyd")},
-    "octaves": partial(OctaveQuery, D),
     "places": lambda: PlaceQuery(np.full(D, 0.25), np.zeros(D)),
 }
 

@@ -1,6 +1,14 @@
 """The long audit: a million draws of every release, 20,000 whole fits of every estimator.
 
-And half as many fits of persons, and with bounds estimated. About half an hour on two quiet cores.
+Whole fits, half of them on each of two neighbouring data sets:
+
+- ``GaussianMixture``, ``KMeans`` and ``FactorAnalysis``: 20,000 under each relation of neighbours;
+- every other estimator: 10,000 under each, 20,000 in all;
+- 2,000 more of each with bounds estimated, and 2,000 where the target is a person with ten rows.
+
+Each audit accuses a correct library with probability at most 1e-6; there are fewer than 200, so all
+of them together with less than 2e-4. (They are seeded: the same answer every time.) The longest
+come first, so that two workers end at about the same time.
 
 ``PRIVEM_AUDIT_DRAWS`` and ``PRIVEM_AUDIT_FITS`` set smaller numbers, to try it out.
 """
@@ -11,15 +19,77 @@ from functools import partial
 import numpy as np
 import pytest
 
-from privem.audit import Dataset, attacks, audit_fit, audit_release
-from privem.audit.battery import _views, tiny
+from privem.audit import attacks, audit_fit, audit_release
+from privem.audit.battery import ESTIMATORS, _views, tiny
+from privem.audit.weak_points import weak_point
 from privem.noise.discrete import Discrete
+from privem.plans.private import grid_start
 
 DRAWS = int(os.environ.get("PRIVEM_AUDIT_DRAWS", 1_000_000))
 FITS = int(os.environ.get("PRIVEM_AUDIT_FITS", 20_000))
 RELATIONS = ("add-remove", "replace-one")
+THREE = ("KMeans", "GaussianMixture", "FactorAnalysis")
+OTHERS = tuple(sorted(set(ESTIMATORS) - set(THREE)))
 
 pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(autouse=True)
+def fewer_points(monkeypatch):
+    """Half of a k-means fit goes into clustering 4,096 points that stand for a released grid.
+
+    That is arithmetic on public numbers, and 256 points will do: what is asked of the data, its
+    bounds, noise and price stay as they are.
+    """
+    monkeypatch.setattr(grid_start, "_POINTS", 256)
+
+
+def audited(name, fits, neighbours="add-remove", rows=1, **more):
+    """``fits`` in all; half on each data set."""
+    pair = weak_point(name, neighbours, rows)
+    make = partial(tiny, name, neighbours=neighbours, **more)
+    found = audit_fit(make, pair.data, pair.neighbour, fits // 2, _views(name))
+    print(found.finding())
+    assert not found.violated, found.finding()
+    # Where the fit is weak, and often enough that what is claimed could have been refuted.
+    assert 0.6 < found.share <= 1 + 1e-9
+    assert fits < 2000 or found.evidence.reach > found.evidence.claimed_mu
+
+
+@pytest.mark.parametrize("neighbours", RELATIONS)
+@pytest.mark.parametrize("name", THREE)
+def test_twenty_thousand_fits(name, neighbours):
+    audited(name, FITS, neighbours)
+
+
+@pytest.mark.parametrize("neighbours", RELATIONS)
+@pytest.mark.parametrize("name", OTHERS)
+def test_ten_thousand_fits(name, neighbours):
+    audited(name, FITS // 2, neighbours)
+
+
+@pytest.mark.parametrize("name", sorted(set(ESTIMATORS) - {"CategoricalMixture"}))
+def test_two_thousand_fits_that_find_their_bounds(name):
+    audited(name, FITS // 10, bounds=None)
+
+
+@pytest.mark.parametrize("name", sorted(ESTIMATORS))
+def test_two_thousand_fits_of_persons(name):
+    audited(name, FITS // 10, rows=10)
+
+
+@pytest.mark.parametrize("name", sorted(ESTIMATORS))
+def test_eight_hundred_fits_with_a_quarter_of_the_noise_are_enough(name, monkeypatch):
+    """These data sets and statistics find what is wrong, for every estimator."""
+    original = Discrete._publish
+    monkeypatch.setattr(
+        Discrete,
+        "_publish",
+        lambda self, exact, spent: exact + (original(self, exact, spent) - exact) / 4,
+    )
+    pair = weak_point(name)
+    found = audit_fit(partial(tiny, name), pair.data, pair.neighbour, 400, _views(name))
+    assert found.violated, found.finding()
 
 
 def strongest(query, noise, neighbours):
@@ -33,51 +103,8 @@ def strongest(query, noise, neighbours):
 def test_a_million_draws_of_every_release(query, neighbours):
     noise = Discrete(1.0, neighbours, 100.0)
     which, pairs = strongest(query, noise, neighbours)
-    # Sums over random pairs are formed anew for every draw.
-    draws = DRAWS // 50 if getattr(query, "view", "") == "pairs" else DRAWS
     for i in which:
         pair = pairs[i]
-        found = audit_release(query, noise, pair.data, pair.neighbour, draws, name=pair.name)
+        found = audit_release(query, noise, pair.data, pair.neighbour, DRAWS, name=pair.name)
         print(found.finding())
         assert not found.violated, found.finding()
-
-
-def neighbours_of_fifty(kind):
-    """Fifty records about -0.5, one of them far away, and the same without or with another.
-
-    ``"persons"``: the far one has ten rows.
-    """
-    rng = np.random.default_rng(0)
-    shared = np.clip(rng.normal(-0.5, 0.2, (49, 1)), -1, 1)
-    rows = 10 if kind == "persons" else 1
-    data = np.vstack([shared, np.ones((rows, 1))])
-    if kind == "replace-one":
-        return Dataset(data), Dataset(np.vstack([shared, -np.ones((1, 1))]))
-    groups = np.minimum(np.arange(len(data)), 49) if kind == "persons" else None
-    return Dataset(data, groups), Dataset(shared, None if groups is None else groups[:49])
-
-
-def audited(name, kind, fits, **more):
-    make = partial(tiny, name, **more)
-    found = audit_fit(make, *neighbours_of_fifty(kind), fits, _views(name))
-    print(found.finding())
-    assert not found.violated, found.finding()
-    # Enough of them that what is claimed could have been refuted.
-    assert fits < 5000 or found.evidence.reach > found.evidence.claimed_mu
-
-
-@pytest.mark.parametrize("neighbours", RELATIONS)
-@pytest.mark.parametrize("name", ["KMeans", "GaussianMixture", "FactorAnalysis"])
-def test_twenty_thousand_fits(name, neighbours):
-    """Ten thousand on each of two neighbouring data sets."""
-    audited(name, neighbours, FITS // 2, neighbours=neighbours)
-
-
-@pytest.mark.parametrize("name", ["KMeans", "GaussianMixture", "FactorAnalysis"])
-def test_ten_thousand_fits_that_find_their_bounds(name):
-    audited(name, "add-remove", FITS // 4, bounds=None)
-
-
-@pytest.mark.parametrize("name", ["KMeans", "GaussianMixture", "FactorAnalysis"])
-def test_ten_thousand_fits_of_persons(name):
-    audited(name, "persons", FITS // 4)

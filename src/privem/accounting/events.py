@@ -16,6 +16,7 @@ import math
 import operator
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 from typing import TypeAlias
 
 
@@ -241,6 +242,8 @@ def compose(*events: Event) -> Event:
     return Composed(parts)
 
 
+# A fit prices its releases again before each of them, and many fits have the same.
+@lru_cache(maxsize=1024)
 def tally(event: Event) -> Tally:
     """Sort an event by kind.
 

@@ -16,6 +16,7 @@ docs/proofs/accounting.md, section 2.
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 
 from scipy.special import erfcx, ndtr, ndtri
 
@@ -189,7 +190,12 @@ def delta(event: Event, epsilon: float) -> float:
 
 def _epsilon(bill: Tally, delta: float) -> float:
     _refuse_laplace(bill)
-    mu, drift = gaussian_curve(bill)
+    return _on_curve(*gaussian_curve(bill), delta)
+
+
+@lru_cache(maxsize=1024)
+def _on_curve(mu: float, drift: float, delta: float) -> float:
+    """Smallest epsilon at which the curve is at most `delta`."""
     if delta == 0 or math.isinf(mu):
         return math.inf
     if _curve(mu, drift, 0.0) <= delta:

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Literal
 
 from .events import Event, Tally
@@ -59,6 +60,7 @@ def _shift(t: float) -> float:
     return -math.log1p(t) - t * math.log1p(1 / t)
 
 
+@lru_cache(maxsize=1024)
 def tight_epsilon(rho: float, delta: float) -> float:
     """Epsilon of rho-zCDP at `delta`, by the tight conversion.
 

@@ -14,6 +14,7 @@ from .recount import recount
 from .releases import ReleaseAudit, audit_release, random_sum
 from .report import AuditReport, Finding
 from .structure import structure_checks
+from .weak_points import weak_point
 
 __all__ = ["ESTIMATORS", "self_audit", "tiny"]
 
@@ -233,7 +234,7 @@ def self_audit(
                 for f in recount(model.privacy_).report.findings
             ]
             findings += _releases(name, neighbours, draws, part, d)
-            target = pairs["far outlier"]
+            target = weak_point(name, neighbours)
             found = audit_fit(
                 partial(tiny, name, neighbours=neighbours),
                 target.data,

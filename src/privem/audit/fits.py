@@ -47,11 +47,25 @@ def watched_fit(estimator: Any, data: Dataset) -> tuple[Any, Transcript]:
 
 @dataclass(frozen=True)
 class FitAudit:
-    """What is certain about whole fits."""
+    """What is certain about whole fits.
+
+    Parameters
+    ----------
+    evidence : Evidence
+        From the draws.
+    fits : int
+        On each data set.
+    share : float
+        How much of the claim this pair of data sets uses: the distance of the two data sets' sums
+        over all Gaussian releases of a fit, in deviations of their noise, over the mu claimed; root
+        mean square over fits. Far below one, little could have been found. (Sums that are
+        themselves random do not count, here or in the likelihood ratio.)
+    """
 
     name: str
     evidence: Evidence
     fits: int
+    share: float = math.nan
 
     @property
     def violated(self) -> bool:
@@ -67,19 +81,26 @@ class FitAudit:
         )
         if e.reach < e.claimed_mu:
             detail += f" (too few fits: they could show no more than mu = {e.reach:.3f})"
+        if math.isfinite(self.share):
+            detail += f"; sums moved {self.share:.1%} of what was charged"
         if e.violated:
             detail += f" ({e.event}: at least {e.low:.3g}, at most {e.most:.3g} claimed)"
-        return Finding(self.name, not self.violated, detail, {**e.to_dict(), "fits": self.fits})
+        numbers = {**e.to_dict(), "fits": self.fits}
+        return Finding(self.name, not self.violated, detail, numbers)
 
 
-def transcript_ratio(transcript: Transcript, data: Dataset, neighbour: Dataset) -> float:
-    """Log-likelihood ratio of everything a fit released, between two data sets.
+def transcript_ratio(
+    transcript: Transcript, data: Dataset, neighbour: Dataset
+) -> tuple[float, float]:
+    """Log-likelihood ratio of everything a fit released, between two data sets; and mu^2.
+
+    The latter is how far apart the two data sets' sums lie, in deviations of the Gaussian noise.
 
     Every query is public once the releases before it are, so both data sets' sums for it are known
     to whoever holds them: no statistic of the model tells more. Sums that are themselves random
     have no one value and are left out.
     """
-    total = 0.0
+    total = moved = 0.0
     for stage, release in transcript.entries:
         query: Any = stage.query
         if random_sum(query, data) or random_sum(query, neighbour) or not release.spent:
@@ -88,7 +109,9 @@ def transcript_ratio(transcript: Transcript, data: Dataset, neighbour: Dataset) 
         at = Layout(query, stage.noise, release.spent, a.size)
         x = ravel(release.statistics)[None]
         total += float(log_ratio(at.laplace, at.scale, x, a, b)[0])
-    return total
+        with np.errstate(all="ignore"):
+            moved += float(np.sum((1 - at.laplace) * ((a - b) / at.scale) ** 2))
+    return total, moved
 
 
 def statement_claim(statements: list[Any], epsilon: float, delta: float) -> Claim:
@@ -162,6 +185,7 @@ def audit_fit(
         raise ValueError("give a statistic, or leave transcript=True: there is nothing to look at")
     sides: list[dict[str, Array]] = []
     statements: list[Any] = []
+    moved: list[float] = []
     for side in pair:
         rows: dict[str, list[float]] = {key: [] for key in views}
         if transcript:
@@ -172,10 +196,13 @@ def audit_fit(
             for key, view in views.items():
                 rows[key].append(float(view(model)))
             if transcript:
-                ratio = transcript_ratio(released, *pair)
+                ratio, apart = transcript_ratio(released, *pair)
+                moved.append(apart)
                 rows["the likelihood ratio of all releases"].append(ratio)
         sides.append({key: np.asarray(values) for key, values in rows.items()})
     epsilon, delta = statements[0].epsilon, statements[0].delta
     claim = statement_claim(statements, epsilon, delta)
     samples = {key: (sides[0][key], sides[1][key]) for key in sides[0]}
-    return FitAudit(name, judge(samples, claim, delta, alpha), fits)
+    gaussian = moved and claim.mu > 0
+    share = math.sqrt(np.mean(moved)) / claim.mu if gaussian else math.nan
+    return FitAudit(name, judge(samples, claim, delta, alpha), fits, share)

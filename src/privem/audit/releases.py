@@ -146,15 +146,21 @@ def _draw(
             drawn = [ravel(noise.release(query, total).statistics)[view.at] for _ in range(size)]
             yield np.stack(drawn)
             continue
-        # The publishing step itself, on many copies of each group: numbers are treated one by one
-        # there, which the structural checks look into.
-        x = np.empty((size, len(view.at)))
-        for spent, where in zip(view.layout.prices, view.layout.wheres, strict=True):
-            mine = np.flatnonzero((view.at >= where.start) & (view.at < where.stop))
-            if len(mine):
-                copies = np.tile(exact[view.at[mine]], size)
-                x[:, mine] = noise._publish(copies, spent).reshape(size, -1)
-        yield x
+        yield _publish(noise, view, np.tile(exact[view.at], (size, 1)))
+
+
+def _publish(noise: Discrete, view: _Statistics, sums: Array) -> Array:
+    """One release per row of exact sums (draws, numbers that are looked at).
+
+    The publishing step itself, on many sums of each group: numbers are treated one by one there,
+    which the structural checks look into.
+    """
+    x = np.empty_like(sums)
+    for spent, where in zip(view.layout.prices, view.layout.wheres, strict=True):
+        mine = np.flatnonzero((view.at >= where.start) & (view.at < where.stop))
+        if len(mine):
+            x[:, mine] = noise._publish(sums[:, mine].ravel(), spent).reshape(len(sums), -1)
+    return x
 
 
 class _Statistics:
@@ -244,7 +250,7 @@ def audit_release(
     if random_sum(query, pair[0]) or random_sum(query, pair[1]):
         means = [np.mean([ravel(exact_sum(query, d)) for _ in range(64)], axis=0) for d in pair]
         view = _Statistics(Layout(query, noise, prices, means[0].size), means[0], means[1])
-        sides = [_random_sums(query, noise, d, draws, view) for d in pair]
+        sides = [_random_sums(query, noise, d, draws, view, one_by_one) for d in pair]
         moved: tuple[tuple[str, float, float], ...] = ()
     else:
         totals = [exact_sum(query, d) for d in pair]
@@ -265,12 +271,20 @@ def _join(parts: list[dict[str, Array]]) -> dict[str, Array]:
 
 
 def _random_sums(
-    query: Any, noise: Noise, data: Dataset, draws: int, view: _Statistics
+    query: Any, noise: Noise, data: Dataset, draws: int, view: _Statistics, each: bool
 ) -> dict[str, Array]:
     """The sum is drawn anew with the noise."""
-    stage = Stage(query, noise)
-    drawn = [ravel(data.source().release(stage).statistics)[view.at] for _ in range(draws)]
-    return view(np.stack(drawn))
+    stage, parts, left = Stage(query, noise), [], draws
+    while left > 0:
+        size = min(left, _CHUNK)
+        left -= size
+        if each or not _own(noise):
+            rows = (data.source().release(stage).statistics for _ in range(size))
+            parts.append(view(np.stack([ravel(row)[view.at] for row in rows])))
+        else:
+            sums = np.stack([ravel(exact_sum(query, data))[view.at] for _ in range(size)])
+            parts.append(view(_publish(noise, view, sums)))
+    return _join(parts)
 
 
 def _moved(layout: Layout, a: Array, b: Array) -> tuple[tuple[str, float, float], ...]:

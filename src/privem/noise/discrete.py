@@ -93,8 +93,11 @@ class Discrete:
         # One record moves no number by more than the sensitivity; rows of them by rows times it.
         if self.rows * (group.sensitivity + slack) / grid >= _LIMIT:
             raise ValueError(
-                f"{group.name}: sums of {self.rows:.3g} records do not fit 62 bits at a noise "
-                f"multiplier of {self.multiplier:.3g}; use a smaller epsilon"
+                "epsilon is too large: so little noise cannot be added exactly to a sum over up "
+                f"to {self.rows:.2g} records. Use a smaller epsilon (above 20 or so it protects "
+                "hardly anybody), or epsilon=None (--exact at the command line) for a fit without "
+                f"noise or privacy. ({group.name}: sums would not fit 62 bits at a noise "
+                f"multiplier of {self.multiplier:.3g})"
             )
         steps = math.ceil(wanted / grid)
         return Spent(group.name, group.kind, d, group.sensitivity, slack, grid, steps)

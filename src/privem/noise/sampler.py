@@ -234,7 +234,11 @@ def _staircase(quadratic: Fraction, linear: Fraction, log2_width: int) -> _Stair
     stairs = bisect_left(low, 2**64 - 2**8) + 1  # later ones have probability below 2**-55
     slope, bend = [0] * stairs, 0  # with t = 1 gamma is 0, and these might not fit 64 bits
     if log2_width > 0:
-        slope = [int(2**32 * (2 * k * t * t * quadratic + t * linear)) for k in range(stairs)]
+        # Over one denominator: a new Fraction for every stair would take most of the time here.
+        first, rise = 2**32 * t * linear, 2**32 * 2 * t * t * quadratic
+        below = first.denominator * rise.denominator
+        at, by = first.numerator * rise.denominator, rise.numerator * first.denominator
+        slope = [(at + k * by) // below for k in range(stairs)]
         bend = int(2**32 * t * t * quadratic)
     # What the vectorised path relies on. Checked rather than trusted; once per distribution.
     sharp = all(h - lo <= _EDGE_SLACK for lo, h in zip(low, high, strict=True))
