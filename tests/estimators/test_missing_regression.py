@@ -1,5 +1,8 @@
 """Regression with missing covariates: exact, private, local."""
 
+import warnings
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -8,9 +11,9 @@ from sklearn.linear_model import LinearRegression
 
 import privem
 from privem import MissingCovariateRegression
-from privem.core import Block, Scratch
+from privem.core import Block, Release, Scratch
 from privem.models.gradients import MissingCovariateGradient
-from privem.models.missing_covariates import MissingQuery, scoring
+from privem.models.missing_covariates import MissingCovariateModel, MissingQuery, scoring
 from privem.models.symmetric import Symmetric
 
 
@@ -109,6 +112,7 @@ def test_nothing_missing_is_ordinary_least_squares():
 @pytest.mark.parametrize("parameters", [{}, {"noise_variance": 1.0, "missing_probability": 0.2}])
 @pytest.mark.parametrize("bounds", [(8.0, 25.0), (None, None), ((-5, 5), None)])
 def test_private_scoring_is_nearly_as_good_as_exact(parameters, bounds):
+    """Of 12 fits each, the limits are 60 deviations away, 20 (variance) and 13 (missing)."""
     X, y, b = drawn(40_000, 5)
     model = MissingCovariateRegression(bounds=bounds[0], target_bounds=bounds[1], **parameters)
     model.fit(X, y)
@@ -122,22 +126,50 @@ def test_private_scoring_is_nearly_as_good_as_exact(parameters, bounds):
 def test_the_default_beats_the_papers_algorithms():
     """n=20,000, d=10, SNR 3, 10% missing, epsilon 0.5, delta 1e-6, start 0, sigma known.
 
-    Medians of 25 fits; of three they were too few to tell a factor of two apart every time.
+    Of 50 fits by default the relative error had median 0.0083, deviation 0.0010 and maximum 0.0102;
+    of 100 by Algorithm 2 median 0.034, deviation 0.007 and minimum 0.017; of 100 by Algorithm 1 at
+    least 0.687. The length of a Gaussian vector has tails no heavier than a Gaussian's, so that
+    0.0135 is crossed by one fit in 1e7, and by one of Algorithm 2 in 500. Five of nine must cross
+    for a median to: below 1e-11. (Below 1e-6 as long as single fits cross it less than once in 40.)
     """
     X, y, b = drawn(20_000, 10, 0.1)
     common = {"epsilon": 0.5, "bounds": 10.0, "target_bounds": 20.0, "noise_variance": 1.0}
-    errors = {
-        name: np.median(
-            [error(MissingCovariateRegression(**common, **more).fit(X, y), b) for _ in range(25)]
-        )
-        for name, more in {
-            "auto": {},
-            "clip": {"method": "gradient"},
-            "robust": {"method": "gradient", "mechanism": "robust"},
-        }.items()
-    }
-    assert errors["auto"] < 0.04
-    assert errors["auto"] < min(errors["clip"], errors["robust"])
+
+    def median(fits, **more):
+        models = (MissingCovariateRegression(**common, **more).fit(X, y) for _ in range(fits))
+        return np.median([error(model, b) for model in models])
+
+    assert median(9) < 0.0135
+    assert median(9, method="gradient", mechanism="robust") > 0.0135
+    assert median(3, method="gradient") > 0.3
+
+
+@pytest.mark.parametrize("size", [1e30, 1e69, 1e75, 1e148, 1e153, 1e300])
+def test_sums_that_no_records_have_break_nothing(size):
+    """Hypothesis found 7e148 in y m: a division overflowed one E-step later."""
+    X, y, b = drawn(20, 4, 0.4)
+    block, model, state = Block(np.column_stack([X, y])), MissingCovariateModel(), Symmetric(b, 1.0)
+    query = model.query(state)
+    for sign in (1.0, -1.0):
+        sums = replace(query(block, Scratch()), cross=np.array([sign * size, 1.0, 1.0, 1.0]))
+        new = model.m_step(state, Release(query, sums))
+        assert np.isfinite(new.beta).all()
+        assert new.variance > 0
+        again = model.query(new)(block, Scratch())
+        assert np.isfinite(again.second).all()
+        assert np.isfinite(again.likelihood)
+
+
+@pytest.mark.parametrize("mechanism", ["clip", "robust"])
+def test_gradient_steps_stay_within_what_targets_allow(mechanism):
+    """Twenty records and bounds that noise found: it was 5e244 once. No chance in it: a ball."""
+    X, y, _ = drawn(20)
+    for _ in range(10):
+        model = MissingCovariateRegression(method="gradient", mechanism=mechanism)
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "no bounds stood out")
+            model.fit(X, y)
+        assert np.linalg.norm(model.coef_) <= model.target_bounds_[1] * (1 + 1e-9)
 
 
 def test_scoring_knows_how_bounded_gradients_move():

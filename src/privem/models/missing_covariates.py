@@ -32,7 +32,9 @@ __all__ = [
     "typical_length",
 ]
 
-_LEAST = 1e-150
+# Coefficients below the one and variances above the other keep (r/D) b_mis, its square and r^2/D
+# far from overflow.
+_LARGEST, _LEAST = 1e70, 1e-140
 
 
 @dataclass(frozen=True)
@@ -113,7 +115,7 @@ class MissingCovariateModel:
             second, cross = smat(sums.second / count, len(state.beta)), sums.cross / count
             beta = _solve(second, cross)
             left = float(sums.square) / count - 2 * beta @ cross + beta @ second @ beta
-        if not (np.isfinite(beta).all() and np.abs(beta).max(initial=0.0) < 1e150):
+        if not (np.isfinite(beta).all() and np.abs(beta).max(initial=0.0) < _LARGEST):
             return state
         if self.variance is not None:
             return Symmetric(beta, self.variance)

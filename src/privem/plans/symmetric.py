@@ -22,6 +22,7 @@ from .frame import FramePlan
 __all__ = ["SymmetricPlan"]
 
 _LEAST = 1e-9  # Smallest noise variance an estimate may have, of the records' mean square.
+_NO_CAP = 2.0**100  # On weights; a number, as federations carry no infinity.
 
 
 @dataclass(frozen=True)
@@ -93,7 +94,7 @@ class SymmetricPlan:
         region = Region.around_origin(1e9 * math.sqrt(size) + 1e-150, d)
         target = Region.around_origin(1e9 * math.sqrt(total) + 1e-150, 1)
         query = DirectionsQuery(
-            region, math.sqrt(d) / 2, whitener, target, max(total, 1e-300), cap_weight=math.inf
+            region, math.sqrt(d) / 2, whitener, target, max(total, 1e-300), cap_weight=_NO_CAP
         )
         release = yield Stage(query, Exact(), "direction")
         _, vectors = np.linalg.eigh(smat(release.statistics.second, d))

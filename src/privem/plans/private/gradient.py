@@ -8,24 +8,22 @@ Two ways to go, both from public numbers:
   own typical length, sigma sqrt(d); where exactly, the noise level tells. Residuals are symmetric
   about zero at the solution, so clipping moves it little, and costs a known factor of the step's
   length, which is put back (:mod:`privem.models.slopes`). Each iteration gets twice the budget of
-  the one before; its move is shrunk (James and Stein) towards where it started. The result is the
-  mean of where the second half of the moves pointed, weighted by their precision (60 of 63 parts of
-  the budget at six iterations), shrunk towards where that half began.
+  the one before, and moves by what stands out of its noise. The result is :func:`summed_up`.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ...core import Release, Stage
 from ...models.bounding import Bounding, Clip
 from ...models.cells import Cell
-from ...models.gradient import BoundedGradientQuery, GradientSums, Squares
+from ...models.gradient import BoundedGradientQuery, GradientSums, Squares, reach
 from ...models.gradients import Gradient
 from ...models.region import Region
 from ...models.shrink import consistency, james_stein
@@ -35,7 +33,15 @@ from ...tree import Array
 from .allowance import Part
 from .asking import Asking
 
-__all__ = ["GradientSteps", "MomentSteps", "moment_parts"]
+__all__ = [
+    "GradientSteps",
+    "MomentSteps",
+    "Point",
+    "em_noise",
+    "moment_parts",
+    "stands_out",
+    "summed_up",
+]
 
 # Each iteration gets this many times the budget of the one before, and the last no more than so
 # many times that of the first.
@@ -50,6 +56,51 @@ def moment_parts(share: float, iterations: int, size: int) -> list[Part]:
     shares = growth ** np.arange(iterations)
     shares *= share / shares.sum()
     return [Part(f"EM {t + 1}", float(part), [("gaussian", size)]) for t, part in enumerate(shares)]
+
+
+def em_noise(asking: Asking) -> float:
+    """Noise on a sum of bounded gradients over all, per unit of their bound and sqrt(n)."""
+    allowance = asking.allowance
+    if asking.local:
+        return 2 * allowance.multiplier("message")
+    share = sum(part.share for part in allowance.parts if part.name.startswith("EM"))
+    twice = 2.0 if allowance.neighbours == "replace-one" else 1.0
+    return twice * allowance.base / math.sqrt(share * asking.count)
+
+
+def stands_out(step: Array, variance: float, size: float) -> Array:
+    """A step less what its noise, of this variance in each entry, explains or may explain.
+
+    James and Stein take off the expected squared length of the noise. Where that is larger than
+    ``size``, the square of what a step may sensibly be (the residuals' variance), whatever is left
+    over is likely to be noise too: up to two deviations more are taken off.
+    """
+    d = step.size
+    doubt = min(2.0, d * variance / max(size, 1e-300))
+    explained = variance * (d + doubt * math.sqrt(2 * d))
+    return np.asarray(step * max(0.0, 1.0 - explained / max(float(np.sum(step**2)), 1e-300)))
+
+
+class Point(NamedTuple):
+    """Where an iteration began, where its noisy step pointed, and the noise's variance."""
+
+    start: Array
+    end: Array
+    variance: float
+
+
+def summed_up(points: Sequence[Point]) -> tuple[Array, Array, float]:
+    """Where the second half of the iterations began; their mean step from there; its variance.
+
+    Weighted by precision: 56 of 63 parts of the budget at six iterations. Earlier ones that began
+    at the same place, because nothing stood out before, say the same and count too.
+    """
+    anchor = points[len(points) // 2].start
+    alike = [bool(np.array_equal(point.start, anchor)) for point in points]
+    late = [p for t, p in enumerate(points) if alike[t] or t >= len(points) // 2]
+    weights = np.array([1 / max(point.variance, 1e-300) for point in late])
+    mean = np.average([point.end for point in late], axis=0, weights=weights)
+    return anchor, mean - anchor, 1 / float(weights.sum())
 
 
 @dataclass(frozen=True)
@@ -90,22 +141,17 @@ class MomentSteps:
 
     def stages(self, state: Symmetric) -> Generator[Stage, Release[Any], Symmetric]:
         """Generate the stages."""
-        half, anchor = self.iterations // 2, state.beta
-        late: list[tuple[Array, float]] = []
+        points: list[Point] = []
         for t in range(self.iterations):
             cell = None if self.cells is None else Cell(self.cells[0] + t, self.cells[1])
             query, reach = self._query(state)
             release = yield from self.asking.ask(query, f"EM {t + 1}", f"EM {t + 1}", cell)
             before = state.beta
-            if t == half:
-                anchor = before
-            state, move, noise = self._update(state, release, self.asking.records(cell), reach)
-            if t >= half:
-                late.append((before + move, noise))
-        weights = np.array([1 / noise for _, noise in late])
-        mean = np.average([point for point, _ in late], axis=0, weights=weights)
-        move = james_stein((mean - anchor)[None], np.array([1 / weights.sum()]))[0]
-        return Symmetric(anchor + self._limited(move, state.variance), state.variance)
+            state, step, noise = self._update(state, release, self.asking.records(cell), reach)
+            points.append(Point(before, before + step, noise))
+        anchor, step, noise = summed_up(points)
+        move = self._limited(james_stein(step[None], np.array([noise]))[0], state.variance)
+        return Symmetric(anchor + move, state.variance)
 
     def _limited(self, move: Array, variance: float) -> Array:
         """A move much longer than the residuals would have been clipped away: it is noise."""
@@ -134,17 +180,20 @@ class MomentSteps:
         sums, noise = release.statistics, release.deviation
         assert noise is not None
         length = count * slope(self.kind, len(state.beta), self.radius)
-        step, spread = sums.total / length, (noise.total[:1] / length) ** 2
-        move = self._limited(james_stein(step[None], spread)[0], state.variance)
+        step, spread = sums.total / length, float(noise.total[0] / length) ** 2
+        move = self._limited(stands_out(step, spread, state.variance), state.variance)
         variance = state.variance
         squares = release.query.squares
-        if squares is not None and sums.square is not None:
-            mean = float(sums.square[0]) / (squares.weight * count)
+        if squares is not None and sums.square is not None and noise.square is not None:
             k = self.dimension
-            found = (mean - float(move @ move)) / (k * consistency(k, math.sqrt(reach)))
+            unit = k * consistency(k, math.sqrt(reach))
+            mean = sums.square / (squares.weight * count)
+            blur = float(noise.square[0]) / (squares.weight * count * unit)
+            change = (mean - float(move @ move)) / unit - variance
             # Never more than a factor of four at once: noise must not make it vanish or explode.
+            found = variance + float(stands_out(change, blur**2, variance**2)[0])
             variance *= float(np.clip(found / variance, 0.25, 4.0))
-        return Symmetric(state.beta + move, variance), step, float(spread[0])
+        return Symmetric(state.beta + move, variance), step, spread
 
 
 @dataclass(frozen=True)
@@ -182,6 +231,9 @@ class GradientSteps:
         """Generate the stages."""
         late: list[Array] = []
         start = state
+        # Signed records have the mean b, and targets the mean square |b|^2 at least: neither is
+        # larger than the public bounds. (000, too, keeps to a ball.)
+        most = max(reach(self.target or self.region), float(np.linalg.norm(start.beta)))
         for t in range(self.iterations):
             cell = None if self.cells is None else Cell(self.cells[0] + t, self.cells[1])
             query = self._query(state)
@@ -193,7 +245,9 @@ class GradientSteps:
             each = self.iterations if cell is None else 1
             release = yield from self.asking.ask(query, "em", f"step {t + 1}", cell, each)
             mean = release.statistics.total / self.asking.records(cell)
-            state = Symmetric(state.beta + self.step * mean, state.variance)
+            beta = state.beta + self.step * mean
+            beta = beta * min(1.0, most / max(float(np.linalg.norm(beta)), 1e-300))
+            state = Symmetric(beta, state.variance)
             if t >= self.iterations // 2:
                 late.append(state.beta)
         if self.averaging:

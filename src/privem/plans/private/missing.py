@@ -1,11 +1,4 @@
-"""Private regression with missing covariates: scales, then scoring, gradients or moments.
-
-*Scoring*, the default, asks each iteration for the mean of clipped EM gradients and capped squared
-residuals, and compares it with what the model expects of them. How that mean moves with the
-parameters, J, is known without data (:func:`privem.models.missing_covariates.scoring`), so one
-solve gives the step; at the solution nothing is left to move, whatever was clipped. The step is
-shrunk by what its noise explains. Each iteration gets twice the budget of the one before.
-"""
+"""Private regression with missing covariates: scales, then scoring, gradients or moments."""
 
 from __future__ import annotations
 
@@ -20,9 +13,9 @@ from ...core import Release, Stage
 from ...linalg import smat
 from ...models.bounding import Bounding, Clip
 from ...models.cells import Cell
-from ...models.gradient import BoundedGradientQuery, GradientSums, Squares, reach
+from ...models.gradient import reach
 from ...models.gradients import MissingCovariateGradient
-from ...models.missing_covariates import corrected, scoring, typical_length
+from ...models.missing_covariates import corrected
 from ...models.missing_moments import ObservedMomentsQuery, ScalesQuery
 from ...models.norms import HALF_OCTAVES, NormQuery
 from ...models.region import Region
@@ -34,6 +27,7 @@ from ..missing import from_moments
 from .allowance import Allowance, Part
 from .asking import Asking
 from .gradient import GradientSteps, moment_parts
+from .missing_scoring import ScoringSteps
 from .preamble import Ground, Preamble
 from .symmetric import _edge
 
@@ -41,7 +35,6 @@ __all__ = ["MissingTask", "PrivateMissingFit", "PrivateMissingPlan"]
 
 _NORMS_SHARE, _SCALES_SHARE = 0.05, 0.06
 _ITERATIONS, _STEPS = 6, 5
-_SQUARES = 0.3  # the squares' share of a joint release
 
 
 @dataclass(frozen=True)
@@ -164,22 +157,27 @@ class _Steps:
 
     def stages(self) -> Generator[Stage, Release[Any], tuple[Symmetric, Array]]:
         first, cells = self._cells()
-        missing, squares = yield from self._scales(first)
-        total = float(squares[1])
-        task = self.task
+        missing, squares, unsure = yield from self._scales(first)
+        total, task = float(squares[1]), self.task
         if task.method == "moments":
             cell = None if cells is None else Cell(*cells)
             return (yield from self._moments(missing, squares, cell)), missing
         beta = np.zeros(task.d) if task.init is None else task.init
-        left = max(total - float(beta @ beta), 0.1 * total)
-        state = Symmetric(beta, task.variance if task.variance is not None else left)
         if task.method == "scoring":
-            state = yield from self._scoring(Symmetric(beta, left), missing, total, cells)
-            known = task.variance
-            return (state if known is None else Symmetric(state.beta, known)), missing
-        if task.variance is None:
-            state = Symmetric(beta, 0.5 * total)
-        steps = GradientSteps(
+            steps = ScoringSteps(
+                self.asking,
+                self.region,
+                self.target,
+                missing,
+                total + 2 * unsure,
+                task.iterations,
+                task.variance,
+                self.cap_weight,
+                cells,
+            )
+            return (yield from steps.stages(self._begin(beta, total))), missing
+        state = Symmetric(beta, 0.5 * total if task.variance is None else task.variance)
+        gradient = GradientSteps(
             self.asking,
             lambda now: MissingCovariateGradient(now.beta, now.variance),
             self.region,
@@ -191,10 +189,23 @@ class _Steps:
             self.cap_weight,
             cells,
         )
-        return (yield from steps.stages(state)), missing
+        return (yield from gradient.stages(state)), missing
 
-    def _scales(self, cell: Cell | None) -> Generator[Stage, Release[Any], tuple[Array, Array]]:
-        """How often entries are missing; E |x_obs|^2 and E y^2, above what noise could hide."""
+    def _begin(self, beta: Array, total: float) -> Symmetric:
+        """A start, and how much of y it is taken to leave."""
+        known = self.task.variance
+        if known is not None and self.task.init is not None:
+            # Whoever gave both knows better than a noisy E y^2; a step corrects a factor of four.
+            return Symmetric(beta, known)
+        return Symmetric(beta, max(total - float(beta @ beta), 0.1 * total, known or 0.0))
+
+    def _scales(
+        self, cell: Cell | None
+    ) -> Generator[Stage, Release[Any], tuple[Array, Array, float]]:
+        """How often entries are missing; E |x_obs|^2 and E y^2, above what noise could hide.
+
+        And the deviation of the last one's noise.
+        """
         radii = (reach(self.region), reach(self.target))
         query = ScalesQuery(self.region, self.target, radii, self.cap_weight)
         release = yield from self.asking.ask(query, "scales", "scales", cell)
@@ -206,53 +217,8 @@ class _Steps:
             unit = math.sqrt(d) / count
             missing = _missing(sums.observed * unit, float(noise.observed[0]) * unit)
         found = np.clip(np.maximum(sums.squares, noise.squares) / count, 1e-6, 1.0)
-        return missing, np.asarray(found * np.square(radii))
-
-    def _scoring(
-        self, state: Symmetric, missing: Array, total: float, cells: tuple[int, int] | None
-    ) -> Generator[Stage, Release[Any], Symmetric]:
-        for t in range(self.task.iterations):
-            cell = None if cells is None else Cell(cells[0] + t, cells[1])
-            clip = 1.25 * typical_length(state, missing)
-            cap = 10.0 * state.variance
-            query = BoundedGradientQuery(
-                MissingCovariateGradient(state.beta, state.variance),
-                Clip(clip),
-                self.region,
-                self.target,
-                Squares(_SQUARES * clip / cap, cap),
-                self.cap_weight,
-            )
-            release = yield from self.asking.ask(query, f"EM {t + 1}", f"EM {t + 1}", cell)
-            state = self._update(state, missing, release, self.asking.records(cell))
-            # E y^2 is what the two parts share: neither can be more.
-            shrink = min(1.0, math.sqrt(total) / max(float(np.linalg.norm(state.beta)), 1e-300))
-            state = Symmetric(state.beta * shrink, min(state.variance, total))
-        return state
-
-    def _update(
-        self, state: Symmetric, missing: Array, release: Release[GradientSums], count: float
-    ) -> Symmetric:
-        sums, noise, query = release.statistics, release.deviation, release.query
-        assert noise is not None
-        assert sums.square is not None
-        d, squares = self.task.d, query.squares
-        expected, slope = scoring(state, missing, query.bounding.radius, squares.cap)
-        found = np.append(sums.total, sums.square / squares.weight) / count - expected
-        # In units of the noise all entries of the slope are plain numbers.
-        unit = np.append(np.full(d, math.sqrt(state.variance)), state.variance)
-        inverse = _bounded_inverse(slope * unit / unit[:, None]) * unit[:, None] / unit
-        step = inverse @ found
-        spread = np.full(d + 1, float(noise.total[0]) / count)
-        spread[-1] /= squares.weight
-        blur = float(np.sum((inverse[:d] * spread) ** 2)) / d
-        move = james_stein(step[None, :d], np.array([blur]))[0]
-        # In one step no more than the data can say: a few times what is not yet explained.
-        limit = 2 * math.sqrt(state.variance)
-        move *= min(1.0, limit / max(float(np.linalg.norm(move)), 1e-300))
-        variance = float(np.clip(state.variance + step[d], state.variance / 4, state.variance * 4))
-        # A known variance is where the residuals end, not where they begin.
-        return Symmetric(state.beta + move, max(variance, self.task.variance or 0.0))
+        unsure = float(noise.squares[-1]) / count * radii[1] ** 2
+        return missing, np.asarray(found * np.square(radii)), unsure
 
     def _moments(
         self, missing: Array, squares: Array, cell: Cell | None
@@ -287,13 +253,6 @@ class _Steps:
             tau = float(squares[0]) / task.d * float(squares[1])
         count = self.asking.count / (cells[1] if cells is not None else 1)
         return papers_scale("algorithm 2", tau, count, *task.terms)
-
-
-def _bounded_inverse(matrix: Array) -> Array:
-    """The inverse, directions that say next to nothing left out (an entry never observed)."""
-    u, values, v = np.linalg.svd(matrix)
-    keep = values > 0.02 * values[0]
-    return np.asarray((v[keep].T / values[keep]) @ u[:, keep].T)
 
 
 def _missing(observed: Array, blur: float) -> Array:

@@ -36,6 +36,8 @@ class PrivateSymmetricFit:
     target: Region | None
     found: bool = True
     """Whether all bounds that had to be found were."""
+    lost: bool = False
+    """Whether the start's direction is mostly noise, as far as the noise level tells."""
 
 
 @dataclass(frozen=True)
@@ -103,7 +105,7 @@ class PrivateSymmetricPlan:
         fit = SymmetricStages(task, asking, region, target, self.preamble.cap_weight)
         state = yield from fit.stages()
         ground = replace(ground, region=region)
-        return PrivateSymmetricFit(state, task.iterations, ground, target, found)
+        return PrivateSymmetricFit(state, task.iterations, ground, target, found, fit.lost())
 
     @staticmethod
     def norms(task: SymmetricTask, region: Region | None, target: Region | None) -> bool:

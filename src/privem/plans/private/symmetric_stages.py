@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ...core import Release, Stage
-from ...linalg import smat
+from ...linalg import smat, svec
 from ...models.bounding import Bounding, Clip
 from ...models.cells import Cell
 from ...models.directions import DirectionsQuery
@@ -20,14 +20,17 @@ from ...models.gradients import Gradient, SymmetricGradient, SymmetricRegression
 from ...models.norms import SquaresQuery
 from ...models.region import Region
 from ...models.robust_mean import papers_scale
+from ...models.shrink import operator_noise
 from ...models.slopes import PRODUCT, VECTOR, best_radius
 from ...models.symmetric import Symmetric
 from ...tree import Array
 from .asking import Asking
-from .gradient import GradientSteps, MomentSteps
+from .gradient import GradientSteps, MomentSteps, em_noise, stands_out
 from .symmetric_task import SymmetricTask
 
 __all__ = ["SymmetricStages"]
+
+_GAP = 0.623  # E (z^2 - 1)^2/(z^2 + 1) = 2 sqrt(2 pi e) erfc(1/sqrt 2) - 2
 
 
 @dataclass(frozen=True)
@@ -70,7 +73,7 @@ class SymmetricStages:
             steps = MomentSteps(
                 *common,
                 kind,
-                best_radius(kind, d, self._noise()),
+                best_radius(kind, d, em_noise(self.asking)),
                 task.iterations,
                 dimension,
                 known,
@@ -90,17 +93,30 @@ class SymmetricStages:
         state = yield from steps.stages(state)
         return state if whitener is None else replace(state, beta=whitener @ state.beta)
 
-    def _noise(self) -> float:
-        """Noise on a sum of bounded gradients over all, per unit of their bound and sqrt(n)."""
-        asking, root = self.asking, math.sqrt(self.asking.count)
+    def lost(self) -> bool:
+        """Whether noise hides the direction of a regression's start: from the noise alone.
+
+        At best, y = <b, x> exactly, a record's h v v' is expected to be larger along b by
+        E (z^2 - 1)^2/(z^2 + 1)/d, z standard normal, than across. That is to be compared with the
+        operator norm of the noise. (Records of a mixture all point along b at best.)
+        """
+        task, asking = self.task, self.asking
+        if not task.regression or task.init is not None:
+            return False
+        cell = self._cells().get("direction")
+        noise = asking.allowance.multiplier("message" if asking.local else "direction")
         if asking.local:
-            return 2 * asking.allowance.multiplier("message")
-        shares = [part.share for part in asking.allowance.parts if part.name.startswith("EM")]
-        twice = 2.0 if asking.allowance.neighbours == "replace-one" else 1.0
-        return twice * asking.allowance.base / math.sqrt(sum(shares)) / root
+            noise *= math.sqrt(asking.records(cell))
+        twice = 2.0 if asking.local or asking.allowance.neighbours == "replace-one" else 1.0
+        signal = _GAP / task.d * asking.records(cell)
+        return signal < float(operator_noise(task.d, twice * noise * self.cap_weight))
 
     def _mean_squares(self, cell: Cell | None) -> Generator[Stage, Release[Any], Array]:
-        """E |x|^2, and E y^2 where there is a target; at least what their noise could hide."""
+        """E |x|^2, and E y^2 where there is a target; at least what their noise could hide.
+
+        Covariates are taken to be what the model says, standard normal, where they do not stand out
+        from that.
+        """
         radii = [reach(self.region)] + ([] if self.target is None else [reach(self.target)])
         query = SquaresQuery(self.region, tuple(radii), self.target, self.cap_weight)
         release = yield from self.asking.ask(query, "squares", "squares", cell)
@@ -108,6 +124,10 @@ class SymmetricStages:
         noise = release.deviation
         assert noise is not None
         found = np.maximum(release.statistics.squares, noise.squares) / count
+        if self.target is not None:
+            model = min(self.task.d / radii[0] ** 2, 1.0)
+            blur = float(noise.squares[0]) / count
+            found[:1] = model + stands_out(found[:1] - model, blur**2, model**2)
         return np.asarray(np.clip(found, 1e-6, 1.0) * np.square(radii))
 
     def _whitener(self, square: float, cell: Cell | None) -> Generator[Stage, Release[Any], Array]:
@@ -120,10 +140,9 @@ class SymmetricStages:
         assert noise is not None
         second = smat(release.statistics.second, d) * (unit / count)
         level = square / d
-        away = second - level * np.eye(d)
-        blur = query.size * (float(noise.second[0]) * unit / count) ** 2
-        kept = max(0.0, 1 - blur / max(float(np.sum(away**2)), 1e-300))
-        values, vectors = np.linalg.eigh(level * np.eye(d) + kept * away)
+        blur = float(noise.second[0]) * unit / count
+        away = smat(stands_out(svec(second - level * np.eye(d)), blur**2, level**2), d)
+        values, vectors = np.linalg.eigh(level * np.eye(d) + away)
         root = 1 / np.sqrt(np.clip(values, 0.02 * level, 50 * level))
         return np.asarray((vectors * root) @ vectors.T)
 
