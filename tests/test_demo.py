@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import sys
+from contextlib import suppress
 
 import numpy as np
 import polars as pl
 import pytest
+from matplotlib.figure import Figure
 
 import privem
 from privem.datasets import make_people
 from privem.demo import run_demo
-from privem.report import CannotWrite
+from privem.report import CannotWrite, draw_pairs
 
 
 @pytest.fixture(scope="module")
@@ -114,3 +116,19 @@ def test_a_folder_that_cannot_be_made(tmp_path):
     with pytest.raises(CannotWrite, match="file"):
         run_demo(tmp_path / "file" / "demo", rows=300)
     assert (tmp_path / "file").read_text() == "in the way"
+
+
+def test_every_panel_says_what_it_shows(demo, tmp_path, monkeypatch):
+    figures = []
+    monkeypatch.setattr(Figure, "savefig", lambda self, *args, **more: figures.append(self))
+    columns = pl.read_parquet(demo.files["people"]).to_dict(as_series=False)
+    real = {name: np.asarray(values) for name, values in columns.items()}
+    pairs = [("age", "income_k"), ("age", "systolic_bp")]
+    with suppress(CannotWrite, OSError):
+        draw_pairs(tmp_path / "x.png", demo.model, real, real, pairs, labels={"age": "age, years"})
+    titles = [axes.get_title("left") for axes in figures[0].axes]
+    first = "3,000 records, and the 5 components fitted to them with epsilon 1\nincome_k by age"
+    assert titles[0] == first
+    assert titles[1] == "\nsystolic_bp by age"
+    assert titles[2].startswith("3,000 records drawn from the private model")
+    assert all(axes.get_xlabel() == "age, years" for axes in figures[0].axes)

@@ -26,9 +26,9 @@ def test_examples_run(
     for block in blocks:
         exec(compile(block, name, "exec"), namespace)
     if name == "README.md":
-        # The example prints five means of six columns, and the statement.
+        # The example prints five means of six columns, and the statement, with six pairs of bounds.
         printed = capsys.readouterr().out
-        assert printed.count("[") == 6
+        assert printed.count("[") == 6 + 6
         assert "(1, 1e-06)-differentially private" in printed
         assert (tmp_path / "model.json").exists()
 

@@ -9,7 +9,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
 import polars as pl
 from sklearn.exceptions import ConvergenceWarning
 
@@ -110,11 +109,10 @@ def run_demo(
     with step(f"make {rows:,} people who do not exist"):
         people, others = make_people(rows, random_state), make_people(held_out, random_state + 1)
         write_records(files["people"], people.columns, rows, [people])
-    bounds = tuple(np.transpose([_LIMITS[name] for name in people.columns]).astype(float))
 
     def private(components: int) -> GaussianMixture:
         mixture = GaussianMixture(
-            components, epsilon=EPSILON, bounds=bounds, random_state=random_state
+            components, epsilon=EPSILON, bounds=_LIMITS, random_state=random_state
         )
         return mixture.fit(files["people"])
 

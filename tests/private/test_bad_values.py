@@ -230,7 +230,7 @@ def test_rows_of_nobody_known_are_refused(none: Any) -> None:
         ids = np.array([none] * 6)
     with pytest.raises(ValueError, match="groups contains missing values"):
         KMeans(2, bounds=3.0).fit(X, groups=pd.Series(ids) if none is pd.NA else np.array(ids))
-    with pytest.raises(ValueError, match="groups names a column: pass its values"):
+    with pytest.raises(TypeError, match="groups names a column, which arrays do not have"):
         KMeans(2, bounds=3.0).fit(X, groups="patient")
 
 

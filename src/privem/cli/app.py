@@ -11,13 +11,11 @@ import click
 import typer
 
 from ..report import RECORD_SUFFIXES, check_destination
-from .console import emit, emit_json, note, show
+from .arguments import Data, Json, ModelFile
+from .console import emit, emit_json, show
 from .failures import EXIT_CODES, Command, Commands, ExitCode
 from .federate import federate
-from .fitting import Covariance, Method, Neighbours, PriorKind, Settings, fit_file
-from .kinds import Kind
-from .options import columns_of, types_of
-from .summary import describe
+from .fit_command import fit
 from .using import open_model, sample_model, score_file
 
 __all__ = ["app", "main"]
@@ -37,12 +35,6 @@ app = typer.Typer(
 )
 
 app.add_typer(federate)
-
-# Described in each command's own text and hidden from the list of arguments: typer 0.20 loses an
-# argument's help under click 8.5.
-Data = Annotated[Path, typer.Argument(metavar="DATA", hidden=True)]
-ModelFile = Annotated[Path, typer.Argument(metavar="MODEL", hidden=True)]
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON object, errors included.")]
 
 
 def _version(wanted: bool) -> None:
@@ -64,201 +56,7 @@ def privem(
     """All commands."""
 
 
-@app.command(cls=Command, epilog=EXIT_CODES)
-def fit(
-    data: Data,
-    output: Annotated[
-        Path, typer.Option("--output", "-o", metavar="FILE", help="Where to save the model (JSON).")
-    ],
-    components: Annotated[
-        int | None,
-        typer.Option(
-            "--components",
-            "-k",
-            min=1,
-            help="Number of components, clusters, factors, lines or classes; the others have none "
-            "to choose.",
-        ),
-    ] = None,
-    model: Annotated[
-        Kind, typer.Option("--model", "-m", metavar="NAME", help="What to fit: see above.")
-    ] = Kind.gmm,
-    target: Annotated[
-        str | None,
-        typer.Option("--target", metavar="COLUMN", help="What a regression is to explain."),
-    ] = None,
-    columns: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--columns",
-            metavar="A,B,...",
-            help="Which columns, by name; may be repeated. Default: all but weight and target.",
-        ),
-    ] = None,
-    weight: Annotated[
-        str | None,
-        typer.Option(
-            "--weight", metavar="COLUMN", help="A column that says how much a row counts."
-        ),
-    ] = None,
-    types: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--type",
-            metavar="COLUMN=TYPE",
-            help="Type of a column in synthetic records: int, bool, float, uint8, ... Needed for "
-            "CSV only, where every column is float otherwise.",
-        ),
-    ] = None,
-    covariance: Annotated[
-        Covariance | None,
-        typer.Option("--covariance", help="Shape of a mixture's covariances. Default: full."),
-    ] = None,
-    prior: Annotated[
-        PriorKind | None,
-        typer.Option("--prior", help="Give a mixture's posterior mode under the default prior."),
-    ] = None,
-    max_iter: Annotated[
-        int | None,
-        typer.Option(
-            "--max-iter",
-            min=1,
-            help="At most so many iterations of an exact fit (fa: of any). Default: 100 (gmm), "
-            "300 (kmeans), 1000 (fa, regression-mixture, categorical), 500 (symmetric*), 5000 "
-            "(missing-regression).",
-        ),
-    ] = None,
-    tol: Annotated[
-        float | None,
-        typer.Option(
-            "--tol",
-            min=0.0,
-            help="Stop an exact fit (fa: any) when an iteration gains less.",
-        ),
-    ] = None,
-    n_init: Annotated[
-        int | None,
-        typer.Option("--n-init", min=1, help="Starts of an exact fit; the best is kept."),
-    ] = None,
-    seed: Annotated[
-        int | None,
-        typer.Option("--seed", min=0, max=2**32 - 1, help="For starts; never for noise."),
-    ] = None,
-    epsilon: Annotated[
-        float | None,
-        typer.Option("--epsilon", help="Privacy budget of the whole fit. Default: 1."),
-    ] = None,
-    delta: Annotated[
-        float | None,
-        typer.Option("--delta", help="Probability with which privacy may fail. Default: 1e-6."),
-    ] = None,
-    bound: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--bound",
-            metavar="COLUMN=LOW:HIGH",
-            help="Public limits of a column; for every column or none (then they are estimated). "
-            "Those of the target may be given or not.",
-        ),
-    ] = None,
-    category: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--category",
-            metavar="COLUMN=A,B,...",
-            help="Public list of a column's categories; a private fit of categorical needs one for "
-            "every column.",
-        ),
-    ] = None,
-    noise_variance: Annotated[
-        float | None,
-        typer.Option(
-            "--noise-variance",
-            help="Of symmetric* and missing-regression, where it is known. Default: estimated.",
-        ),
-    ] = None,
-    method: Annotated[
-        Method | None,
-        typer.Option("--method", help="Of symmetric* and missing-regression. Default: auto."),
-    ] = None,
-    neighbours: Annotated[
-        Neighbours | None,
-        typer.Option("--neighbours", help="The change that privacy hides. Default: add-remove."),
-    ] = None,
-    n_iter: Annotated[
-        int | None,
-        typer.Option(
-            "--n-iter", min=1, help="Iterations of a private fit. Default: as the noise allows."
-        ),
-    ] = None,
-    exact: Annotated[
-        bool, typer.Option("--exact", help="Exact EM, without noise: NOTHING about it is private.")
-    ] = False,
-    n_jobs: Annotated[
-        int | None, typer.Option("--n-jobs", help="Threads; -1 uses every core.")
-    ] = None,
-    as_json: Json = False,
-    quiet: Annotated[
-        bool, typer.Option("--quiet", "-q", help="Print nothing but errors (and --json).")
-    ] = False,
-) -> None:
-    """Fit a model to DATA privately, without loading it whole, and save it.
-
-    DATA is a .csv, .parquet or .npy file, or a folder of .parquet or .csv files.
-
-    \b
-    gmm                   a Gaussian mixture
-    kmeans                k-means
-    fa                    factor analysis
-    symmetric             x is b or -b, and noise
-    symmetric-regression  the target is <b, x> or -<b, x>, and noise
-    missing-regression    it is <b, x> and noise; fields of x may be empty
-    regression-mixture    it follows one of K lines
-    categorical           K latent classes, over columns of categories
-
-    The whole fit is differentially private, with epsilon 1 and delta 1e-6 unless said otherwise;
-    the statement is printed and saved with the model. With --exact nothing is private: treat such a
-    model as you would treat the data.
-    """  # noqa: D301 (the lines between "\\b" and the next empty one stay as they are)
-    settings = Settings(
-        model,
-        components,
-        covariance,
-        prior,
-        max_iter,
-        tol,
-        n_init,
-        seed,
-        n_jobs,
-        exact,
-        epsilon,
-        delta,
-        tuple(bound or ()),
-        neighbours,
-        n_iter,
-        target,
-        tuple(category or ()),
-        noise_variance,
-        method,
-    )
-    settings.estimator()  # Complains about parameters before any file is touched.
-    chosen, declared = columns_of(columns), types_of(types)
-    if chosen is not None and weight in chosen:
-        raise click.UsageError(f"--weight {weight!r} is also one of --columns")
-    if target is not None and target in (weight, *(chosen or ())):
-        raise click.UsageError(f"--target {target!r} is also --weight or one of --columns")
-    if declared and model is Kind.categorical:
-        raise click.UsageError("--type is for columns of numbers; categories need none")
-    if data.exists() and output.exists() and data.samefile(output):
-        raise click.UsageError(f"--output {str(output)!r} would overwrite the data")
-    destination = check_destination(output)
-    _, summary = fit_file(settings, data, chosen, weight, destination, quiet, declared)
-    if as_json:
-        emit_json(summary | {"output": str(output)})
-    elif not quiet:
-        for warning in summary["warnings"]:
-            note(warning)
-        show(*describe(summary, output))
+app.command(cls=Command, epilog=EXIT_CODES)(fit)
 
 
 @app.command(cls=Command, epilog=EXIT_CODES)

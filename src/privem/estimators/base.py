@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, ClassVar, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -24,14 +24,17 @@ from ..sources.files import ScanRows
 from ..sources.frame import is_frame
 from ..sources.joined import JoinedRows
 from ..sources.local import effective_threads, one_blas_thread
+from ..sources.persons import split_frame
 from ..sources.types import type_name
-from .federated import open_federation
+from .federated import open_federation, refuse_rows_arguments
+from .limits import in_order
 from .parameters import check_int
-from .people import People, owners, per_person
+from .people import People, group_column, labels_of, owners, per_person
 from .private import Terms, forget_private
 from .store import save_model
+from .unreleased import missing_attribute
 
-__all__ = ["Estimator"]
+__all__ = ["Estimator", "weights_of"]
 
 T = TypeVar("T")
 
@@ -58,6 +61,11 @@ class Estimator(BaseEstimator):  # type: ignore[misc]
     def __init_subclass__(cls, **more: Any) -> None:
         super().__init_subclass__(**more)
         Estimator.kinds[cls.__name__] = cls
+
+    if not TYPE_CHECKING:  # it would hide every misspelt attribute from the type checker
+
+        def __getattr__(self, name: str) -> Any:
+            raise missing_attribute(self, name)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -95,14 +103,16 @@ class Estimator(BaseEstimator):  # type: ignore[misc]
     def _open_stream(self, X: Any, y: Any, weight: Any, groups: Any) -> Rows:
         if isinstance(X, Federation):
             return open_federation(self, X, weight, groups)
-        if groups is not None:
-            raise NotImplementedError("groups= is for arrays and frames in this version")
         if not is_path(X):
             if weight is not None:
                 raise TypeError("give the weight when opening the rows: read_file(weight=...)")
+            if isinstance(groups, str):
+                raise TypeError("name the groups when opening the rows: read_file(groups=...)")
             rows: Rows = X
             return rows
-        return read_file(Path(X), weight=weight, without=y if isinstance(y, str) else None)
+        without = y if isinstance(y, str) else None
+        named = group_column(X, groups)
+        return read_file(Path(X), weight=weight, without=without, groups=named)
 
     def _open_array(
         self,
@@ -116,10 +126,14 @@ class Estimator(BaseEstimator):  # type: ignore[misc]
         rows: Rows
         finite = finite and not missing
         if is_frame(X):
+            labels = None
+            if isinstance(groups, str):
+                X, labels = split_frame(X, groups)
+                groups = labels
             validate_data(self, X, reset=reset, skip_check_array=True)
             if not len(X):
                 raise ValueError("Found array with 0 sample(s): the frame has no rows")
-            rows = FrameRows(X, _weights(weight, len(X), groups, finite), finite)
+            rows = FrameRows(X, weights_of(weight, len(X), groups, finite), finite, labels)
         else:
             # What is not finite is refused by ourselves: our error names the row and the column.
             dtypes = [np.float64, np.float32]
@@ -132,7 +146,8 @@ class Estimator(BaseEstimator):  # type: ignore[misc]
                 raise
             if finite:
                 refuse_non_finite(checked, 0, getattr(self, "feature_names_in_", None))
-            rows = ArrayRows(checked, _weights(weight, len(checked), groups, finite), self._names())
+            weight = weights_of(weight, len(checked), groups, finite)
+            rows = ArrayRows(checked, weight, self._names())
         if not finite and not missing:
             refuse_nan(rows)
         if reset:
@@ -150,34 +165,47 @@ class Estimator(BaseEstimator):  # type: ignore[misc]
         self, X: Any, y: Any, sample_weight: Any, groups: Any
     ) -> tuple[Source, People]:
         """A source for a private fit, and who its rows belong to."""
-        if isinstance(X, Federation):
-            self._open(X, y, sample_weight, groups)
-            return X, People("record", X.rows, X.weighted, X.trust(private=True))
-        return self._owned(self._open(X, y, sample_weight, None, finite=False), groups)
+        return self._owned(self._open(X, y, sample_weight, groups, finite=False), groups)
 
-    def _owned(self, rows: Rows, groups: Any) -> tuple[LocalSource, People]:
-        """Opened rows as the source of a private fit, and who they belong to."""
-        if groups is None:
-            weighted = getattr(rows, "weight", None) is not None
+    def _owned(self, rows: Rows, groups: Any) -> tuple[Source, People]:
+        """Opened rows as the source of a private fit, and who they belong to.
+
+        Whose rows they are is read before the first release, held as one weight, one number and
+        one mark per row, and leaves by no other way than through weighted sums: in a file as in
+        an array, a person is the average of their rows (docs/proofs/release.md, section 8).
+        """
+        if isinstance(rows, Federation):
+            refuse_rows_arguments(None, groups)
+            return rows, People("record", rows.rows, rows.weighted, rows.trust(private=True))
+        weighted = getattr(rows, "weight", None) is not None
+        labels = labels_of(rows, groups)
+        if labels is None:
             return LocalSource(rows, self.n_jobs), People("record", _length(rows), weighted)
-        if not isinstance(rows, ArrayRows | FrameRows | JoinedRows):
-            raise NotImplementedError("groups= is for arrays and frames in this version")
-        weight, chosen = per_person(groups, _length(rows))
-        if rows.weight is not None:
-            weight = weight * np.clip(rows.weight, 0.0, self.max_weight)
+        assert isinstance(rows, ArrayRows | FrameRows | JoinedRows | ScanRows)
+        streamed = isinstance(rows, ScanRows)
+        weight, chosen = per_person(labels, len(labels) if streamed else _length(rows))
+        own = rows.weights() if isinstance(rows, ScanRows) else rows.weight
+        if own is not None:
+            if own.shape != weight.shape:
+                raise ValueError(f"sample_weight has shape {own.shape}, expected {weight.shape}")
+            weight = weight * np.clip(own, 0.0, self.max_weight)
         persons = rows.take(chosen)
-        weighted = rows.weight is not None
-        source = LocalSource(replace(rows, weight=weight), self.n_jobs, persons, owners(groups))
+        source = LocalSource(replace(rows, weight=weight), self.n_jobs, persons, owners(labels))
         return source, People("person", len(chosen), weighted)
 
     def _terms(self, d: int | None, isotropic: bool = False) -> Terms:
         """The terms of privacy, checked; ``d=None`` before there are data."""
         if getattr(self, "n_iter", None) is not None:
             check_int("n_iter", self.n_iter, 1)
+            if self.n_iter > self.max_iter:
+                raise ValueError(
+                    f"n_iter={self.n_iter} is above max_iter={self.max_iter}, the most iterations "
+                    "that any fit may take: raise one or lower the other"
+                )
         return Terms.check(
             self.epsilon,
             self.delta,
-            self.bounds,
+            self.bounds if d is None else self._ordered_bounds(),
             self.mechanism,
             self.accountant,
             self.neighbours,
@@ -207,7 +235,7 @@ class Estimator(BaseEstimator):  # type: ignore[misc]
         self.bounds_ = (region.to_data(-region.limit), region.to_data(region.limit))
         if terms.region is not None and not region.ball and names is None:
             # As they were given: to unit coordinates and back, they would lose a last digit.
-            low, high = (np.broadcast_to(side, region.d) for side in self.bounds)
+            low, high = (np.broadcast_to(side, region.d) for side in self._ordered_bounds())
             self.bounds_ = (low.astype(np.float64), high.astype(np.float64))
         public = people.public(self.neighbours)
         if people.weighted:
@@ -224,6 +252,10 @@ class Estimator(BaseEstimator):  # type: ignore[misc]
                 UserWarning,
                 stacklevel=4,
             )
+
+    def _ordered_bounds(self) -> Any:
+        """``bounds``, by position also where they were given by name."""
+        return in_order(self.bounds, getattr(self, "feature_names_in_", None))
 
     def _known_types(self) -> dict[str, str]:
         """What a statement says of the columns' types: saved with the model, they are public."""
@@ -243,24 +275,36 @@ class Estimator(BaseEstimator):  # type: ignore[misc]
     def _reopen(self, X: Any, weight: Any = None) -> LocalSource:
         """Rows to predict on: as many columns, and the same names, as in ``fit``."""
         check_is_fitted(self)
+        return LocalSource(self._reopen_rows(X, weight, None, finite=True), self.n_jobs)
+
+    def _reopen_rows(self, X: Any, weight: Any, groups: Any, finite: bool) -> Rows:
+        """Rows like those of ``fit``; ``finite`` and ``groups`` as in :meth:`_open`."""
         if not (is_path(X) or hasattr(X, "blocks")):
-            return LocalSource(self._open_array(X, weight, None, reset=False), self.n_jobs)
+            return self._open_array(X, weight, groups, reset=False, finite=finite)
         if is_path(X):
-            rows = read_file(Path(X), columns=self._file_columns(X), weight=weight)
+            who, columns = group_column(X, groups), self._file_columns(X)
+            rows = read_file(Path(X), columns=columns, weight=weight, groups=who)
         else:
-            rows = self._open_stream(X, None, weight, None)
+            rows = self._open_stream(X, None, weight, groups)
+        if not finite and isinstance(rows, ArrayRows | FrameRows | ScanRows):
+            rows = replace(rows, check=False)
         if rows.n_features != self.n_features_in_:
             raise ValueError(
                 f"X has {rows.n_features} features, but {type(self).__name__} is expecting "
                 f"{self.n_features_in_} features as input"
             )
-        return LocalSource(rows, self.n_jobs)
+        return rows
 
     def _file_columns(self, X: Any) -> list[str] | None:
         """Columns are taken from a file by name, so that extra ones do no harm."""
         if Path(X).suffix == ".npy" or not hasattr(self, "feature_names_in_"):
             return None
         return self._names()
+
+    @staticmethod
+    def _features(X: Any, groups: Any) -> Any:
+        """What was fitted: a frame without the column that ``groups`` names; all else as it is."""
+        return split_frame(X, groups)[0] if is_frame(X) and isinstance(groups, str) else X
 
     def _each(
         self,
@@ -314,13 +358,15 @@ def _length(rows: Rows) -> int | None:
     return None
 
 
-def _weights(weight: Any, rows: int, groups: Any, checked: bool) -> Any:
+def weights_of(weight: Any, rows: int, groups: Any, checked: bool) -> Any:
     """Weights of the right form, or ``None``; ``checked``: refuse negative or infinite ones too.
 
     Weights are data: a private fit says of them, as of values, only that there is a NaN. The rest
     is pulled into [0, max_weight].
     """
     if groups is not None and np.shape(groups) != (rows,):
+        if isinstance(groups, str):
+            raise TypeError("groups names a column, which arrays do not have; pass the values")
         raise ValueError(f"groups has shape {np.shape(groups)}, expected ({rows},)")
     if weight is None:
         return None

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import numpy as np
-import polars as pl
 from numpy.typing import NDArray
 from sklearn.base import DensityMixin
 from sklearn.exceptions import ConvergenceWarning
@@ -17,6 +16,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ..core import Release, Rows, Stage
+from ..federation import Federation
 from ..kernels.softmax import log_normaliser
 from ..models import categorical_mixture as lca
 from ..models.categorical_mixture import CategoricalModel, Classes, ClassQuery, PairsQuery
@@ -27,17 +27,22 @@ from ..plans.exact_em import ExactEM, Fit
 from ..plans.private.allowance import Allowance, Part
 from ..plans.private.preamble import Preamble
 from ..run import run
-from ..sources import ArrayRows, LocalSource, is_path, read_file
+from ..sources import ArrayRows, LocalSource, is_path
 from ..sources.frame import is_frame
+from ..sources.persons import split_frame
+from ..sources.table import read_categories
 from ..sources.types import type_name
 from ..tree import Array
-from .base import Estimator, _weights
-from .parameters import check_float, check_int
+from .base import Estimator, weights_of
+from .federated import agreed_categories
+from .local import asked, check_trust, planned, signed
+from .parameters import check_float, check_int, check_one_start
 from .private import forget_private
 
 __all__ = ["CategoricalMixture"]
 
 _PAIRS_SHARE = 0.15
+_LOCAL_ROUNDS = 4
 
 
 class CategoricalMixture(DensityMixin, Estimator):  # type: ignore[misc]
@@ -62,11 +67,16 @@ class CategoricalMixture(DensityMixin, Estimator):  # type: ignore[misc]
         Starts of an exact fit; the best result is kept.
     epsilon : float or None, default=1.0
         The privacy budget of the whole fit; ``None`` fits exactly, without any privacy.
-    delta, accountant, neighbours, max_weight : see :class:`privem.GaussianMixture`
+    delta, neighbours, max_weight : see :class:`privem.GaussianMixture`
+    accountant : str, default="auto"
+        The tightest that is valid; or, raising where it is not: ``"gdp" "zcdp" "zcdp-loose" "rdp"
+        "pld" "moments" "advanced" "advanced-classical" "linear" "linear-classical"``.
     mechanism : {"auto", "joint"}, default="auto"
         ``"joint"``: the counts and tables of all classes are one release per iteration.
+    trust : {"central", "local"}, default="central"
+        ``"local"``: each person's own device adds noise and sends one message (many people!).
     n_iter : int, optional
-        Iterations of a private fit; chosen from the noise level by default.
+        Iterations of a private fit; chosen from the noise level by default (4 if local).
     random_state : int, RandomState or None
         For the start (how classes are turned in the subspace that pairs span) and ``sample``.
     n_jobs : int, optional
@@ -123,6 +133,7 @@ class CategoricalMixture(DensityMixin, Estimator):  # type: ignore[misc]
         mechanism: str = "auto",
         accountant: str = "auto",
         neighbours: str = "add-remove",
+        trust: str = "central",
         n_iter: int | None = None,
         max_weight: float = 1.0,
         random_state: Any = None,
@@ -138,6 +149,7 @@ class CategoricalMixture(DensityMixin, Estimator):  # type: ignore[misc]
         self.mechanism = mechanism
         self.accountant = accountant
         self.neighbours = neighbours
+        self.trust = trust
         self.n_iter = n_iter
         self.max_weight = max_weight
         self.random_state = random_state
@@ -154,38 +166,36 @@ class CategoricalMixture(DensityMixin, Estimator):  # type: ignore[misc]
         if self.epsilon is not None:
             return self._fit_privately(X, y, sample_weight, groups)
         rows = self._open_codes(X, y, sample_weight, groups, reset=True, strict=True)
-        plan = _ExactClasses(
-            self._sizes, self.n_components, self.max_iter, self.tol, self.n_init, self._rng()
-        )
+        known = (self._sizes, self.n_components, self.max_iter, self.tol, self.n_init)
+        plan = _ExactClasses(*known, self._rng())
         fit = self._run(plan, rows)
         forget_private(self)
         self._set_classes(fit.state)
         self.n_iter_, self.lower_bound_, self.converged_ = fit.n_iter, fit.objective, fit.converged
         if not fit.converged:
-            warnings.warn(
-                "CategoricalMixture did not converge: increase max_iter or tol",
-                ConvergenceWarning,
-                stacklevel=2,
-            )
+            advice = "CategoricalMixture did not converge: increase max_iter or tol"
+            warnings.warn(advice, ConvergenceWarning, stacklevel=2)
         return self
 
     def _fit_privately(self, X: Any, y: Any, sample_weight: Any, groups: Any) -> Self:
         rows = self._open_codes(X, y, sample_weight, groups, reset=True, strict=False)
-        source, people = self._owned(rows, groups)
-        d, k, terms = self.n_features_in_, self.n_components, self._terms(self.n_features_in_)
+        d, local = self.n_features_in_, self.trust == "local"
+        source, people, terms = asked(self, rows, groups, self._terms(d))
         # Codes need no region: what the preamble is told keeps it from looking for one.
         preamble = replace(terms, region=Region.around_origin(1.0, d)).preamble(people, d)
-        counted = preamble.count is None
-        parts = _PrivateClasses.parts(preamble, self._sizes, k, self.n_iter)
-        known = (preamble, terms.allowance(parts, counted), self._sizes, k, self.n_iter)
-        plan, meter = _PrivateClasses(*known, terms.adaptive, self._rng()), terms.meter(counted)
+        known = (self._sizes, self.n_components, self.n_iter or (_LOCAL_ROUNDS if local else None))
+        parts, rng = _PrivateClasses.parts(preamble, *known), self._rng()
+        plan, meter = planned(
+            local, terms, preamble, parts, lambda a, b: _PrivateClasses(preamble, a, *known, b, rng)
+        )
         self._forget()
         state, self.n_iter_ = run(plan, source, self._watch, meter)
         self._set_classes(state)
-        public = {**people.public(self.neighbours), "categories": "declared for every column"}
+        public = {**people.public(terms.neighbours), "categories": "declared for every column"}
         if people.weighted:
             public["largest sample weight"] = f"{terms.max_weight:g}"
-        self.privacy_ = terms.statement(meter, people.unit, public | self._known_types())
+        statement = terms.statement(meter, people.unit, public | self._known_types())
+        self.privacy_ = signed(replace(statement, parties=people.parties), people, local)
         return self
 
     def predict(self, X: Any) -> NDArray[np.int64]:
@@ -195,8 +205,7 @@ class CategoricalMixture(DensityMixin, Estimator):  # type: ignore[misc]
 
     def predict_proba(self, X: Any) -> Array:
         """Probability of each class given each record, ``(n_samples, n_components)``."""
-        share: Array = self._each_code(X, lambda j, s: (log_normaliser(j, s), j.T.copy())[1])
-        return share
+        return np.asarray(self._each_code(X, lambda j, s: (log_normaliser(j, s), j.T.copy())[1]))
 
     def score_samples(self, X: Any) -> Array:
         """Log-probability of each record."""
@@ -221,10 +230,10 @@ class CategoricalMixture(DensityMixin, Estimator):  # type: ignore[misc]
         return np.stack(columns, axis=1), label
 
     def _check_parameters(self) -> None:
-        check_int("n_components", self.n_components, 1)
-        check_int("max_iter", self.max_iter, 1)
-        check_int("n_init", self.n_init, 1)
+        for name in ("n_components", "max_iter", "n_init"):
+            check_int(name, getattr(self, name), 1)
         check_float("tol", self.tol, 0.0)
+        check_trust(self)
         if self.epsilon is None:
             return
         self._terms(None)
@@ -233,11 +242,7 @@ class CategoricalMixture(DensityMixin, Estimator):  # type: ignore[misc]
                 "a private fit needs categories=: the list of each column's categories, from public"
                 " knowledge (reading them off the data would give rare ones away)"
             )
-        if self.n_init > 1:
-            raise ValueError(
-                "a private fit cannot use n_init > 1: choosing the best of several fits would read "
-                "the data again; or fit with epsilon=None"
-            )
+        check_one_start(self.n_init)
 
     def _rng(self) -> np.random.Generator:
         return np.random.default_rng(check_random_state(self.random_state).randint(2**31, size=4))
@@ -247,9 +252,8 @@ class CategoricalMixture(DensityMixin, Estimator):  # type: ignore[misc]
         return tuple(len(categories) for categories in self.categories_)
 
     def _set_classes(self, state: Classes) -> None:
-        edges = np.cumsum(self._sizes)[:-1]
         self.weights_ = state.weights
-        self.category_probs_ = np.split(state.profiles, edges, axis=1)
+        self.category_probs_ = np.split(state.profiles, np.cumsum(self._sizes)[:-1], axis=1)
 
     def _each_code(self, X: Any, function: Any) -> Any:
         check_is_fitted(self)
@@ -263,8 +267,15 @@ class CategoricalMixture(DensityMixin, Estimator):  # type: ignore[misc]
         self, X: Any, y: Any, weight: Any, groups: Any, reset: bool, strict: bool
     ) -> Rows:
         """Rows of codes; ``strict``: values outside the categories are an error, else code -1."""
+        if isinstance(X, Federation):
+            if not reset:
+                X.blocks(1)  # which it refuses
+            self.categories_ = agreed_categories(X, self.categories)
+            return self._open(X, None, weight, groups)
         if is_path(X):
-            X, weight = self._read(Path(X), y, weight, reset)
+            X, weight, groups = self._read(Path(X), y, weight, groups, reset)
+        elif is_frame(X) and isinstance(groups, str):
+            X, groups = split_frame(X, groups)
         frame = is_frame(X)
         X = X if frame or hasattr(X, "dtype") else np.asarray(X, dtype=object)  # entry by entry
         checked = validate_data(
@@ -274,7 +285,7 @@ class CategoricalMixture(DensityMixin, Estimator):  # type: ignore[misc]
         n = len(checked)
         if not n:
             raise ValueError("Found array with 0 sample(s): there are no rows")
-        weight = _weights(weight, n, groups, strict)
+        weight = weights_of(weight, n, groups, strict)
         named = zip(columns, self._names(), strict=True)
         values = [lca.told_apart(column, name, strict) for column, name in named]
         if reset:
@@ -292,30 +303,18 @@ class CategoricalMixture(DensityMixin, Estimator):  # type: ignore[misc]
                     f"column {self._names()[j]!r} holds {odd!r}, which is not among its categories:"
                     " declare it in categories=, or remove such rows"
                 )
-        return ArrayRows(codes, weight, self._names())
+        return ArrayRows(codes, weight, self._names(), groups=groups)
 
-    def _read(self, path: Path, y: Any, weight: Any, reset: bool) -> tuple[Any, Any]:
+    def _read(
+        self, path: Path, y: Any, weight: Any, groups: Any, reset: bool
+    ) -> tuple[Any, Any, Any]:
         """A file, read whole; missing values in it are, to a private fit, as not declared."""
-        if path.suffix not in (".csv", ".parquet"):
-            rows = read_file(path)  # raises for what is no such file
-            if not isinstance(rows, ArrayRows):
-                raise ValueError(f"{str(path)!r} is a folder; categories are read from one file")
-            return rows.X, weight
-        # Everything in a CSV file is text: a guess at types would hang on single records.
-        text = path.suffix == ".csv"
-        frame = pl.read_csv(path, infer_schema=False) if text else pl.read_parquet(path)
-        for name in (y, weight):
-            if isinstance(name, str) and name not in frame.columns:
-                raise ValueError(f"{str(path)!r} has no column {name!r}; it has {frame.columns}")
-        if isinstance(weight, str):
-            exact = self.epsilon is None  # a private fit names no value
-            weight, frame = frame[weight].cast(float, strict=exact).to_numpy(), frame.drop(weight)
-        frame = frame.drop(y) if isinstance(y, str) else frame
-        if reset and self.epsilon is not None:
-            frame = frame.cast(pl.String).fill_null("NaN")
-        if not reset and hasattr(self, "feature_names_in_"):
+        private = reset and self.epsilon is not None
+        without = y if isinstance(y, str) else None
+        frame, weight, groups = read_categories(path, without, weight, groups, private)
+        if not reset and is_frame(frame) and hasattr(self, "feature_names_in_"):
             frame = frame.select([name for name in self._names() if name in frame.columns])
-        return frame, weight
+        return frame, weight, groups
 
 
 @dataclass(frozen=True)

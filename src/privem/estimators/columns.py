@@ -7,7 +7,7 @@ bounds): post-processing, which costs no privacy.
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -219,7 +219,8 @@ class Synthetic:
         bounds = getattr(self, "bounds_", None)
         if bounds is None:
             return Columns([str(name) for name in names], types)
-        ball = self.bounds is not None and np.ndim(self.bounds) == 0
+        by_name = isinstance(self.bounds, Mapping)
+        ball = self.bounds is not None and not by_name and np.ndim(self.bounds) == 0
         radius = float(self.bounds) if ball else None
         return Columns([str(name) for name in names], types, (bounds[0], bounds[1]), radius)
 

@@ -15,22 +15,23 @@ from sklearn.utils.validation import check_is_fitted
 from ..core import Block, Scratch
 from ..linalg import invert_cholesky
 from ..models.factor_analysis import eigen_updates, em_updates, initial_factors, valid_covariance
+from ..models.gaussian_mixture import Mixture
 from ..models.rotation import rotate
 from ..plans.frame import FramePlan
 from ..plans.private.factors import FACTOR_RECIPES, PrivateCovariancePlan
 from ..run import run
 from ..tree import Array
-from .base import Estimator
 from .columns import Synthetic
 from .parameters import check_array_shape, check_float, check_int, check_option
 from .private import forget_private
+from .private_score import PrivatelyScored
 
 __all__ = ["FactorAnalysis"]
 
 _MOST_FRAMED = 1024  # features
 
 
-class FactorAnalysis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Synthetic, Estimator):  # type: ignore[misc]
+class FactorAnalysis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Synthetic, PrivatelyScored):  # type: ignore[misc]
     """Factor analysis: a few hidden factors plus independent noise in each feature.
 
     The fit is differentially private unless ``epsilon=None``. Then it is exact, and a drop-in for
@@ -60,7 +61,10 @@ class FactorAnalysis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Syntheti
         004. Both climb to the same maximum.
     epsilon : float or None, default=1.0
         The privacy budget of the whole fit; ``None`` fits exactly, without any privacy.
-    delta, bounds, accountant, neighbours, max_weight : see :class:`privem.GaussianMixture`
+    delta, bounds, neighbours, max_weight : see :class:`privem.GaussianMixture`
+    accountant : str, default="auto"
+        The tightest that is valid; or, raising where it is not: ``"gdp" "zcdp" "zcdp-loose" "rdp"
+        "pld" "moments" "advanced" "advanced-classical" "linear" "linear-classical"``.
     mechanism : {"auto", "whitened", "joint"}, default="auto"
         ``"joint"`` releases the second moment once, as paper 004; ``"whitened"`` a second time in
         the frame of the first. ``"auto"`` does so where the noise is small, up to 1024 features.
@@ -266,6 +270,9 @@ class FactorAnalysis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Syntheti
         return np.asarray(
             self.mean_ + factors @ self.components_ + noise * np.sqrt(self.noise_variance_)
         )
+
+    def _density(self) -> Mixture:
+        return Mixture("full", np.ones(1), self.mean_[None], self.get_covariance()[None])
 
     def _marginals(self) -> tuple[Array, Array]:
         return self.mean_[None], np.sqrt(np.diag(self.get_covariance()))[None]

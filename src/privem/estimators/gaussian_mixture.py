@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import DensityMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from ..core import Block, Scratch
-from ..kernels.softmax import log_normaliser
-from ..models.gaussian_mixture import COVARIANCE_TYPES, Mixture, MixtureQuery
+from ..models.gaussian_mixture import COVARIANCE_TYPES, Mixture
 from ..models.private_mixture import RECIPES
 from ..plans.mixture import MixturePlan
 from ..tree import Array
-from .base import Estimator
 from .columns import Synthetic
+from .mixture_density import MixtureDensity
 from .mixture_start import given_prior, starts
 from .parameters import (
     check_float,
@@ -36,7 +32,7 @@ __all__ = ["GaussianMixture"]
 _INITS = ("kmeans", "k-means++", "random", "random_from_data")
 
 
-class GaussianMixture(DensityMixin, Synthetic, Estimator):  # type: ignore[misc]
+class GaussianMixture(Synthetic, MixtureDensity):
     """Gaussian mixture model, fitted privately by Expectation Maximization.
 
     The fit is differentially private unless ``epsilon=None``. Then it is exact, and a drop-in for
@@ -55,7 +51,7 @@ class GaussianMixture(DensityMixin, Synthetic, Estimator):  # type: ignore[misc]
     reg_covar : float, default=1e-6
         Added to every variance.
     max_iter : int, default=100
-        At most so many iterations of an exact fit; a private one has ``n_iter``.
+        At most so many iterations, also of a private fit (see ``n_iter``).
     n_init : int, default=1
         Number of starts; the best result is kept. The first is deterministic. Exact fits only.
     init_params : {"kmeans", "k-means++", "random", "random_from_data"}, default="kmeans"
@@ -86,13 +82,15 @@ class GaussianMixture(DensityMixin, Synthetic, Estimator):  # type: ignore[misc]
         The privacy budget of the whole fit; ``None`` fits exactly, without any privacy.
     delta : float, default=1e-6
         The probability with which the promise may fail; keep it well below one over the records.
-    bounds : (low, high), float or None
-        Public limits of each feature, or the radius of a ball about the origin; records outside are
+    bounds : (low, high), dict, float or None
+        Public limits of each feature: ``(low, high)``, each a number or a list, or by column name
+        ``{"age": (0, 120), ...}``; or the radius of a ball about the origin. Records outside are
         pulled in. ``None``: estimated from the data by noisy histograms, out of the budget.
     mechanism : {"auto", "whitened", "joint", "ggg", "llg", "laplace"}, default="auto"
         How sums are released; ``"auto"`` is ``"whitened"`` with the structure the noise supports.
     accountant : str, default="auto"
-        ``"gdp" "zcdp" "rdp" "pld" "moments" "advanced" "linear"``; raises where it is not valid.
+        The tightest that is valid; or, raising where it is not: ``"gdp" "zcdp" "zcdp-loose" "rdp"
+        "pld" "moments" "advanced" "advanced-classical" "linear" "linear-classical"``.
     neighbours : {"add-remove", "replace-one"}, default="add-remove"
         Which change the promise hides; with ``"replace-one"`` the number of records is public.
     n_iter : int, optional
@@ -231,8 +229,9 @@ class GaussianMixture(DensityMixin, Synthetic, Estimator):  # type: ignore[misc]
             With a path, the name of a column to leave out, such as a label.
         sample_weight : array-like of shape (n_samples,), optional
             How much each record counts; with a path, the name of a column.
-        groups : array-like of shape (n_samples,), optional
-            Who each record belongs to; matters to private fits only.
+        groups : array-like of shape (n_samples,) or str, optional
+            Who each record belongs to: a private fit then hides the person. With a frame or a path,
+            the name of a column, which is then no feature.
 
         Returns
         -------
@@ -274,49 +273,8 @@ class GaussianMixture(DensityMixin, Synthetic, Estimator):  # type: ignore[misc]
         self, X: Any, y: Any = None, *, sample_weight: Any = None, groups: Any = None
     ) -> NDArray[np.int64]:
         """Fit, then :meth:`predict` the same rows; the labels are not private."""
-        return self.fit(X, y, sample_weight=sample_weight, groups=groups).predict(X)
-
-    def predict(self, X: Any) -> NDArray[np.int64]:
-        """The most probable component of each record."""
-        query = self._query()
-        labels = self._each(X, lambda b, s: query.log_joint(b.X, s).argmax(axis=0))
-        return np.concatenate(list(labels))
-
-    def predict_proba(self, X: Any) -> Array:
-        """Probability of each component given each record, ``(n_samples, n_components)``."""
-        query = self._query()
-
-        def responsibilities(block: Block, scratch: Scratch) -> Array:
-            joint = query.log_joint(block.X, scratch)
-            log_normaliser(joint, scratch)
-            return joint.T.copy()
-
-        return np.concatenate(list(self._each(X, responsibilities)))
-
-    def _log_densities(self, X: Any) -> Iterator[Array]:
-        query = self._query()
-        return self._each(X, lambda b, s: log_normaliser(query.log_joint(b.X, s), s).copy())
-
-    def score_samples(self, X: Any) -> Array:
-        """Log-density of each record under the mixture."""
-        return np.concatenate(list(self._log_densities(X)))
-
-    def score(self, X: Any, y: Any = None) -> float:
-        """Mean log-density of the records, in memory that does not grow with them."""
-        total, rows = 0.0, 0
-        for densities in self._log_densities(X):
-            total, rows = total + float(densities.sum()), rows + len(densities)
-        return total / rows
-
-    def aic(self, X: Any) -> float:
-        """Akaike's information criterion on ``X``; lower is better."""
-        densities = self.score_samples(X)
-        return float(-2 * densities.sum() + 2 * self._n_parameters())
-
-    def bic(self, X: Any) -> float:
-        """Bayesian information criterion on ``X``; lower is better."""
-        densities = self.score_samples(X)
-        return float(-2 * densities.sum() + self._n_parameters() * np.log(len(densities)))
+        self.fit(X, y, sample_weight=sample_weight, groups=groups)
+        return self.predict(self._features(X, groups))
 
     def sample(self, n_samples: int = 1) -> tuple[Array, NDArray[np.int64]]:
         """Draw records from the fitted mixture; as a table: :meth:`sample_frame`.
@@ -381,15 +339,3 @@ class GaussianMixture(DensityMixin, Synthetic, Estimator):  # type: ignore[misc]
                 self.precisions_cholesky_, self.precisions_ = w.copy(), p
             case _:
                 self.precisions_cholesky_, self.precisions_ = w[:, 0].copy(), p[:, 0].copy()
-
-    def _mixture(self) -> Mixture:
-        return Mixture(self.covariance_type, self.weights_, self.means_, self.covariances_)
-
-    def _query(self) -> MixtureQuery:
-        check_is_fitted(self)
-        return MixtureQuery.for_evaluation(self._mixture())
-
-    def _n_parameters(self) -> int:
-        k, d = self.means_.shape
-        per = {"full": k * d * (d + 1) / 2, "tied": d * (d + 1) / 2, "diag": k * d, "spherical": k}
-        return int(per[self.covariance_type] + d * k + k - 1)

@@ -50,7 +50,7 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Es
         Number of starts; the smallest inertia is kept. ``"auto"`` is 10 for ``"random"``, else 1.
         Exact fits only.
     max_iter : int, default=300
-        At most so many iterations of an exact fit; a private one has ``n_iter``.
+        At most so many iterations, also of a private fit (see ``n_iter``).
     tol : float, default=1e-4
         Exact fits stop when the centres move less than this times the mean variance.
     verbose : int, default=0
@@ -61,7 +61,10 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Es
         Data are never changed; ``"lloyd"`` and ``"elkan"`` give the same answer.
     epsilon : float or None, default=1.0
         The privacy budget of the whole fit; ``None`` fits exactly, without any privacy.
-    delta, bounds, accountant, neighbours, max_weight : see :class:`privem.GaussianMixture`
+    delta, bounds, neighbours, max_weight : see :class:`privem.GaussianMixture`
+    accountant : str, default="auto"
+        The tightest that is valid; or, raising where it is not: ``"gdp" "zcdp" "zcdp-loose" "rdp"
+        "pld" "moments" "advanced" "advanced-classical" "linear" "linear-classical"``.
     mechanism : {"auto", "whitened", "joint", "gg", "ll", "dplloyd"}, default="auto"
         How sums are released; ``"auto"`` is ``"whitened"``: measured from the last centres.
         ``"gg"`` and ``"ll"`` are paper 003's, ``"dplloyd"`` the baseline of 004.
@@ -198,7 +201,7 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Es
         if not isinstance(self.init, str):
             start = check_array_shape("init", self.init, (self.n_clusters, d))
         parts = PrivateKMeansPlan.parts(
-            preamble, self.n_clusters, terms.recipe, self.n_iter, start is not None
+            preamble, self.n_clusters, terms.recipe, self.n_iter, start is not None, self.max_iter
         )
         counted = preamble.count is None
         plan = PrivateKMeansPlan(
@@ -210,6 +213,7 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Es
             terms.adaptive,
             np.random.default_rng(check_random_state(self.random_state).randint(2**31, size=4)),
             start,
+            self.max_iter,
         )
         meter = terms.meter(counted)
         self._forget()
@@ -233,7 +237,8 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Es
         self, X: Any, y: Any = None, *, sample_weight: Any = None, groups: Any = None
     ) -> NDArray[np.int32]:
         """Fit, then :meth:`predict` the same rows; the labels are not private."""
-        return self.fit(X, y, sample_weight=sample_weight, groups=groups).predict(X)
+        self.fit(X, y, sample_weight=sample_weight, groups=groups)
+        return self.predict(self._features(X, groups))
 
     def predict(self, X: Any) -> NDArray[np.int32]:
         """Index of the nearest centre of each record."""

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..core import Rows, Source
+from ..federation import Federation
 from ..local import Crowd
 from ..models.region import Region
 from ..plans.private.mean import MEAN_METHODS, PrivateMeanPlan
@@ -17,10 +18,12 @@ from ..sources import ArrayRows, FrameRows, LocalSource, is_path, read_file
 from ..sources.checks import refuse_nan
 from ..sources.files import ScanRows
 from ..sources.frame import is_frame
+from ..sources.persons import split_frame
 from ..statement import Statement
 from ..tree import Array
+from .federated import begin_mean, refuse_rows_arguments
 from .parameters import check_float, check_int, check_option
-from .people import People, owners, per_person
+from .people import People, group_column, labels_of, owners, per_person
 from .private import Terms
 
 __all__ = ["PrivateMean", "private_mean"]
@@ -104,7 +107,7 @@ def private_mean(
 
     Parameters
     ----------
-    x : array-like of shape (n,) or (n, d), frame, column of a frame, or path
+    x : array-like of shape (n,) or (n, d), frame, column of a frame, path or Federation
         The records. NaN is refused; infinities are pulled in like any outlier.
     epsilon, delta : float
         The whole budget.
@@ -121,14 +124,18 @@ def private_mean(
         parameters.
     failure : float, default=0.05
         The failure probability (zeta) of the paper's parameters; ``"auto"`` needs none.
-    accountant, neighbours : see :class:`privem.GaussianMixture`
+    accountant : str, default="auto"
+        The tightest that is valid; or, raising where it is not: ``"gdp" "zcdp" "zcdp-loose" "rdp"
+        "pld" "moments" "advanced" "advanced-classical" "linear" "linear-classical"``.
+    neighbours : see :class:`privem.GaussianMixture`
     trust : {"central", "local"}, default="central"
         ``"local"``: every person's own device adds the noise, and nobody needs to be trusted; any
         two records are neighbours and the number of people is public. It needs ``tau``. The error
         is larger by the square root of the number of people.
-    groups : array-like of shape (n,), optional
+    groups : array-like of shape (n,) or str, optional
         Whom each record belongs to: the person becomes the unit of privacy and counts once, as the
-        average of their records. Arrays and frames; not with ``trust="local"``.
+        average of their records. With a frame or a file, the name of a column, which is then left
+        out. Not with ``trust="local"``.
     n_jobs : int, optional
         Threads over blocks of rows.
 
@@ -166,7 +173,12 @@ def private_mean(
             "trust='local' needs tau, a public bound on the second moment, and has no groups: "
             "every person sends one message about one record"
         )
-    rows, flat = _open(x)
+    if isinstance(x, Federation):
+        refuse_rows_arguments(None, groups)
+        told = {"epsilon": epsilon, "delta": delta, "tau": tau, "centre": centre, "method": method}
+        told |= {"failure": failure, "accountant": accountant, "neighbours": neighbours}
+        begin_mean(x, told | {"trust": trust}, terms.failure)
+    rows, flat = _open(x, groups)
     d = rows.n_features
     moment = None if tau is None else _per_column("tau", tau, d)
     if moment is not None and (np.abs(moment) < 1e-150).any() and (moment > 0).all():
@@ -196,17 +208,18 @@ def private_mean(
         public["second moments about the centre"] = ", ".join(f"{t:g}" for t in moment)
         public["centre"] = ", ".join(f"{c:g}" for c in origin)
     statement = Statement.of(meter, people.unit, relation, public, trust)
+    statement = replace(statement, parties=people.parties)
     names = None if rows.names is None else tuple(rows.names)
     value = float(fit.mean[0]) if flat else fit.mean
     deviation = float(fit.deviation[0]) if flat else fit.deviation
     return PrivateMean(value, statement, deviation, fit.bias, names)
 
 
-def _open(x: Any) -> tuple[Rows, bool]:
+def _open(x: Any, groups: Any) -> tuple[Rows, bool]:
     """Rows to take the mean of, NaN refused; and whether they are single numbers."""
     rows: Rows
     if is_path(x):
-        rows = read_file(Path(x))
+        rows = read_file(Path(x), groups=group_column(x, groups))
         return replace(rows, check=False), False  # type: ignore[type-var]
     if hasattr(x, "blocks"):
         rows = x
@@ -214,7 +227,8 @@ def _open(x: Any) -> tuple[Rows, bool]:
             rows = replace(rows, check=False)
         return rows, False
     if is_frame(x):
-        rows, flat = FrameRows(x, check=False), False
+        x, labels = split_frame(x, groups) if isinstance(groups, str) else (x, None)
+        rows, flat = FrameRows(x, check=False, groups=labels), False
     else:
         name = getattr(x, "name", None)
         try:
@@ -236,19 +250,23 @@ def _open(x: Any) -> tuple[Rows, bool]:
 
 
 def _source(rows: Rows, groups: Any, trust: str, n_jobs: int | None) -> tuple[Source, People]:
+    if isinstance(rows, Federation):
+        return rows, People("record", rows.rows, rows.weighted, rows.trust(private=True))
     held = getattr(rows, "X", None)
     held = getattr(rows, "frame", None) if held is None else held
     count = None if held is None else len(held)
     if trust == "local":
+        if getattr(rows, "groups", None) is not None:
+            raise ValueError("trust='local' has no groups: one record a person")
         if count is None:
             count = sum(len(block.X) for block in rows.blocks(65_536))
         return Crowd(rows), People("person", count, False)
-    if groups is None:
+    labels = labels_of(rows, groups)
+    if labels is None:
         return LocalSource(rows, n_jobs), People("record", count, False)
-    if not isinstance(rows, ArrayRows | FrameRows):
-        raise NotImplementedError("groups= is for arrays and frames in this version")
-    weight, chosen = per_person(groups, count)
-    source = LocalSource(replace(rows, weight=weight), n_jobs, rows.take(chosen), owners(groups))
+    assert isinstance(rows, ArrayRows | FrameRows | ScanRows)
+    weight, chosen = per_person(labels, len(labels) if count is None else count)
+    source = LocalSource(replace(rows, weight=weight), n_jobs, rows.take(chosen), owners(labels))
     return source, People("person", len(chosen), False)
 
 

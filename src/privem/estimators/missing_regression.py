@@ -13,6 +13,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from ..core import Block, Rows, Scratch
+from ..federation import Federation
 from ..models.missing_covariates import log_density
 from ..models.region import Region
 from ..models.symmetric import Symmetric
@@ -63,13 +64,16 @@ class MissingCovariateRegression(TargetEstimator):
         covariates' distribution, less accurate. ``"gradient"``: paper 000's gradient EM, with
         ``mechanism``, ``clip``, ``step``, ``tau``, ``failure``, ``batch`` and ``averaging``.
     max_iter : int, default=5000
-        At most so many iterations of an exact fit.
+        At most so many iterations, also of a private fit (see ``n_iter``).
     tol : float, default=1e-10
         Exact fits stop when the mean log-likelihood gains less than this.
     epsilon : float or None, default=1.0
         The privacy budget of the whole fit; ``None`` fits exactly, without any privacy.
-    delta, accountant, neighbours, max_weight : see :class:`privem.GaussianMixture`
-    bounds, target_bounds : float or (low, high), optional
+    delta, neighbours, max_weight : see :class:`privem.GaussianMixture`
+    accountant : str, default="auto"
+        The tightest that is valid; or, raising where it is not: ``"gdp" "zcdp" "zcdp-loose" "rdp"
+        "pld" "moments" "advanced" "advanced-classical" "linear" "linear-classical"``.
+    bounds, target_bounds : float, (low, high) or (``bounds``) dict by column name, optional
         A ball about the origin, or a box, that X and y are pulled into. ``None``: a ball is found
         privately from a histogram of norms. Wide bounds cost little.
     mechanism : {"auto", "clip", "robust"}, default="auto"
@@ -209,13 +213,14 @@ class MissingCovariateRegression(TargetEstimator):
         """
         self._check_parameters()
         exact = self.epsilon is None
-        rows = self._open_joined(X, y, sample_weight, finite=exact, missing=True)
+        rows = self._open_joined(X, y, sample_weight, finite=exact, missing=True, groups=groups)
         d = self.n_features_in_
         missing = self._given_missing(d)
         init = None if self.init is None else check_array_shape("init", self.init, (d,))
         if not exact:
             return self._fit_privately(rows, groups, missing, init)
-        _refuse_infinite(rows)
+        if not isinstance(rows, Federation):  # whose parties look themselves
+            _refuse_infinite(rows)
         method = "moments" if self.method == "moments" else "em"
         plan = MissingPlan(d, method, self.noise_variance, missing, init, self.max_iter, self.tol)
         fit = self._run(plan, rows)
@@ -256,6 +261,7 @@ class MissingCovariateRegression(TargetEstimator):
             self.batch == "partition",
             (terms.epsilon, terms.delta, self.failure),
         )
+        task = replace(task, n_iter=min(task.iterations, self.max_iter))
         norms = terms.region is None or target is None
         if local and norms:
             raise ValueError(
@@ -287,9 +293,10 @@ class MissingCovariateRegression(TargetEstimator):
         public = _known(self, people, terms, target)
         if missing is not None:
             public["missing_probability"] = "given"
-        self.privacy_ = Statement.of(
+        statement = Statement.of(
             meter, people.unit, terms.neighbours, public, "local" if local else "central"
         )
+        self.privacy_ = replace(statement, parties=people.parties)
         self.bounds_ = _box(fit.ground.region)
         self.target_bounds_ = tuple(float(side[0]) for side in _box(fit.target))
         return self

@@ -11,7 +11,7 @@ import numpy as np
 
 from ..tree import Array
 
-__all__ = ["check_array_shape", "check_float", "check_int", "check_option"]
+__all__ = ["check_array_shape", "check_float", "check_int", "check_one_start", "check_option"]
 
 
 def check_int(name: str, value: Any, low: int) -> int:
@@ -33,6 +33,15 @@ def check_float(name: str, value: Any, low: float, strict: bool = False) -> floa
         finite = "" if math.isfinite(number) else " and finite"
         raise ValueError(f"{name} must be {least}{finite}, got {value}")
     return number
+
+
+def check_one_start(n_init: Any) -> None:
+    """A private fit has one start."""
+    if n_init > 1:
+        raise ValueError(
+            "a private fit cannot use n_init > 1: choosing the best of several fits would read "
+            "the data again; or fit with epsilon=None"
+        )
 
 
 def check_option(name: str, value: Any, options: Sequence[Any]) -> None:

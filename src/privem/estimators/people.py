@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ..core import Rows
+from ..sources import ArrayRows, FrameRows
+from ..sources.files import ScanRows
+from ..sources.joined import JoinedRows
 from ..tree import Array
 
-__all__ = ["People", "owners", "per_person"]
+__all__ = ["People", "group_column", "labels_of", "owners", "per_person"]
 
 
 @dataclass(frozen=True)
@@ -44,6 +49,29 @@ def owners(groups: Any) -> NDArray[np.int64]:
     return np.unique(np.asarray(groups), return_inverse=True)[1].astype(np.int64)
 
 
+def group_column(path: Any, groups: Any) -> str | None:
+    """The column of a file that ``groups`` names; a ``.npy`` file takes the values."""
+    if groups is None or isinstance(groups, str):
+        return groups
+    if Path(path).suffix == ".npy":
+        return None
+    raise TypeError("the groups of a file are one of its columns: give its name (a string)")
+
+
+def labels_of(rows: Rows, groups: Any) -> Any:
+    """Who each of the opened rows belongs to, or ``None``: given, or a column kept beside them."""
+    if isinstance(rows, ScanRows):
+        if rows.groups is not None:
+            return rows.owners()
+    elif isinstance(rows, JoinedRows):
+        return labels_of(rows.rows, groups)
+    elif isinstance(rows, ArrayRows | FrameRows) and rows.groups is not None:
+        return rows.groups
+    if groups is None or isinstance(rows, ArrayRows | FrameRows):
+        return groups
+    raise TypeError("name the groups when opening the rows: read_file(groups=...)")
+
+
 def missing(labels: NDArray[Any]) -> bool:
     """Whether there is a label that stands for none: NaN, NaT, None, pandas.NA."""
     if labels.dtype.kind == "O":
@@ -60,7 +88,7 @@ def per_person(groups: Any, rows: int | None) -> tuple[Array, NDArray[np.int64]]
     labels = np.asarray(groups)
     if labels.shape != (rows,):
         if isinstance(groups, str):
-            raise ValueError("groups names a column: pass its values")
+            raise TypeError("groups names a column, which arrays do not have; pass the values")
         raise ValueError(f"groups has shape {labels.shape}, expected ({rows},)")
     if missing(labels):
         raise ValueError(

@@ -15,10 +15,11 @@ from ..models.region import Region
 from ..plans.private.allowance import Allowance, Part
 from ..plans.private.preamble import Preamble
 from ..statement import Statement
+from .limits import region_of
 from .parameters import check_float, check_option
 from .people import People
 
-__all__ = ["Terms", "forget_private"]
+__all__ = ["Terms", "forget_private", "say_region"]
 
 # Accountants under which only the sum of 1/multiplier^2 matters, so that a plan may choose its
 # number of iterations after the first release (docs/proofs/release.md, section 9): with Gaussian
@@ -28,8 +29,6 @@ _ADDITIVE_LAPLACE = ("zcdp", "zcdp-loose")
 _LAPLACE = ("llg", "laplace", "ll", "dplloyd")
 # Weights are multiplied with tiny responsibilities: far from where doubles end.
 _WEIGHTS = (1e-30, 1e30)
-# A box's half width; its square is still a normal number.
-_NARROWEST = 1e-150
 # The part of delta that covers the bound on the number of records failing.
 _FAILURE = 1e-3
 # Whoever publishes a few records at random keeps every promise with a delta above this.
@@ -89,7 +88,7 @@ class Terms:
         max_weight = check_float("max_weight", max_weight, 0.0, strict=True)
         if not _WEIGHTS[0] <= max_weight <= _WEIGHTS[1]:
             raise ValueError(f"max_weight must lie in {_WEIGHTS}, got {max_weight}; scale weights")
-        region = _region(bounds, n_features, isotropic)
+        region = region_of(bounds, n_features, isotropic)
         return cls(epsilon, delta, region, mechanism, accountant, neighbours, max_weight)
 
     @property
@@ -132,7 +131,7 @@ class Terms:
 
     def statement(self, meter: Meter, unit: str, public: dict[str, str]) -> Statement:
         """The statement of an ended fit."""
-        given = {"bounds": _say(self.region)} if self.region is not None else {}
+        given = {"bounds": say_region(self.region)} if self.region is not None else {}
         return Statement.of(meter, unit, self.neighbours, {**given, **public})
 
 
@@ -143,48 +142,11 @@ def forget_private(model: Any) -> None:
             delattr(model, name)
 
 
-def _say(region: Region) -> str:
+def say_region(region: Region) -> str:
+    """A region in the words of a statement."""
     if region.ball:
         return f"all records within {region.scale[0]:g} of the origin"
     low, high = region.to_data(-region.limit), region.to_data(region.limit)
     # To and from unit coordinates leaves rounding errors that nobody wants to read.
     low, high = (np.where(np.abs(v) < 1e-9 * region.scale, 0.0, v) for v in (low, high))
     return ", ".join(f"[{a:g}, {b:g}]" for a, b in zip(low, high, strict=True))
-
-
-def _region(bounds: Any, d: int | None, isotropic: bool) -> Region | None:
-    if bounds is None:
-        return None
-    if d is None:
-        sides = bounds if isinstance(bounds, tuple | list) else (bounds,)
-        d = max((np.size(side) for side in sides), default=1)
-    if not isinstance(bounds, tuple | list) and np.ndim(bounds) == 0:
-        radius = check_float("bounds", bounds, 0.0, strict=True)
-        if radius < _NARROWEST:
-            raise ValueError("bounds are too narrow for double precision")
-        return Region.around_origin(radius, d)
-    try:
-        low, high = bounds
-        low = np.broadcast_to(np.asarray(low, dtype=np.float64), (d,))
-        high = np.broadcast_to(np.asarray(high, dtype=np.float64), (d,))
-    except (TypeError, ValueError):
-        raise ValueError(
-            f"bounds must be (low, high), each a number or one per feature ({d} of them), "
-            "or a single number: the radius of a ball about the origin. Columns from 0 to 9 and "
-            "from 1 to 5 have bounds=([0, 1], [9, 5])"
-        ) from None
-    if not (np.isfinite(low).all() and np.isfinite(high).all()):
-        raise ValueError("bounds must be finite")
-    bad = np.flatnonzero(high <= low)
-    if len(bad):
-        j = int(bad[0])
-        raise ValueError(
-            f"bounds of feature {j} are ({low[j]:g}, {high[j]:g}): low must be below high"
-        )
-    with np.errstate(over="ignore"):
-        half, middle = (high - low) / 2, low + high
-    if not (np.isfinite(half).all() and np.isfinite(middle).all()):
-        raise ValueError("bounds are too wide for double precision")
-    if (half < _NARROWEST).any():
-        raise ValueError("bounds are too narrow for double precision")
-    return Region.box(low, high, isotropic)

@@ -39,6 +39,7 @@ def fit_privately(
         terms.recipe,
         model.n_iter,
         start is not None,
+        model.max_iter,
     )
     counted = preamble.count is None
     plan = PrivateMixturePlan(
@@ -53,6 +54,7 @@ def fit_privately(
         start,
         given_prior(model, d),
         model.mechanism == "auto",
+        model.max_iter,
     )
     meter = terms.meter(counted)
     model._forget()
@@ -79,6 +81,7 @@ def refuse_exact_only(model: GaussianMixture) -> None:
     """Refuse what looks at single rows, or fits more than once: it cannot be private."""
     reasons = {
         "n_init > 1: choosing the best of several fits would read the data again": model.n_init > 1,
+        "max_iter=0: it needs an iteration": model.max_iter == 0,
         f"init_params={model.init_params!r} looks at single rows": model.init_params != "kmeans",
         "warm_start=True: pass weights_init, means_init and precisions_init instead, which "
         "count as public": model.warm_start,

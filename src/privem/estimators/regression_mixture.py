@@ -16,14 +16,16 @@ from ..core import Block, Rows, Scratch
 from ..kernels.softmax import log_normaliser
 from ..models.region import Region
 from ..models.regression_mixture import Regressions
+from ..plans.private.allowance import Allowance
 from ..plans.private.regression_mixture import PrivateRegressionsPlan
 from ..plans.regression_mixture import RegressionMixturePlan
 from ..run import run
 from ..sources import LocalSource
 from ..tree import Array
 from .inits import given_weights
-from .parameters import check_array_shape, check_float, check_int
-from .private import Terms, _say, forget_private
+from .local import asked, check_trust, planned, signed
+from .parameters import check_array_shape, check_float, check_int, check_one_start
+from .private import Terms, forget_private, say_region
 from .targets import TargetEstimator
 
 __all__ = ["RegressionMixture"]
@@ -49,16 +51,22 @@ class RegressionMixture(TargetEstimator):
         A given start, all four or none; counts as public.
     epsilon : float or None, default=1.0
         The privacy budget of the whole fit; ``None`` fits exactly, without any privacy.
-    delta, accountant, neighbours, max_weight : see :class:`privem.GaussianMixture`
-    bounds, target_bounds : (low, high), float or None
+    delta, neighbours, max_weight : see :class:`privem.GaussianMixture`
+    accountant : str, default="auto"
+        The tightest that is valid; or, raising where it is not: ``"gdp" "zcdp" "zcdp-loose" "rdp"
+        "pld" "moments" "advanced" "advanced-classical" "linear" "linear-classical"``.
+    bounds, target_bounds : (low, high), float, (``bounds``) dict by column name, or None
         Public limits of X and of y; records outside are pulled in. A number r stands for (-r, r).
         ``None``: estimated by noisy histograms, out of the budget (which pay for both if one is
         missing).
     mechanism : {"auto", "whitened"}, default="auto"
         ``"whitened"``: covariates in the frame of a first private release, residuals in units of
         each component's own deviation, pulled onto a ball.
+    trust : {"central", "local"}, default="central"
+        ``"local"``: each person's own device adds noise and sends one message; see
+        :mod:`privem.local`. It needs both bounds and very many people.
     n_iter : int, optional
-        Iterations of a private fit; chosen from the noise level by default.
+        Iterations of a private fit; chosen from the noise level by default (10 if local).
     random_state : int, RandomState or None
         For starts and ``sample``.
     n_jobs : int, optional
@@ -124,6 +132,7 @@ class RegressionMixture(TargetEstimator):
         mechanism: str = "auto",
         accountant: str = "auto",
         neighbours: str = "add-remove",
+        trust: str = "central",
         n_iter: int | None = None,
         max_weight: float = 1.0,
         random_state: Any = None,
@@ -144,6 +153,7 @@ class RegressionMixture(TargetEstimator):
         self.mechanism = mechanism
         self.accountant = accountant
         self.neighbours = neighbours
+        self.trust = trust
         self.n_iter = n_iter
         self.max_weight = max_weight
         self.random_state = random_state
@@ -159,7 +169,7 @@ class RegressionMixture(TargetEstimator):
         sample_weight, groups : as :meth:`privem.GaussianMixture.fit`
         """
         self._check_parameters()
-        rows = self._open_joined(X, y, sample_weight, finite=self.epsilon is None)
+        rows = self._open_joined(X, y, sample_weight, finite=self.epsilon is None, groups=groups)
         start = self._given_start()
         rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31, size=4))
         if self.epsilon is not None:
@@ -182,28 +192,25 @@ class RegressionMixture(TargetEstimator):
         return self
 
     def _fit_privately(self, rows: Rows, groups: Any, start: Any, rng: Any) -> Self:
-        d = self.n_features_in_
+        d, local = self.n_features_in_, self.trust == "local"
         terms, target = self._terms(d), self._target_terms()
         x = terms.region
         joined, sides = _join(x, target.region, d)
-        terms = replace(terms, region=joined)
-        source, people = self._owned(rows, groups)
-        preamble = terms.preamble(people, d + 1)
-        parts = PrivateRegressionsPlan.parts(
-            preamble, self.n_components, self.n_iter, start is not None
-        )
-        counted = preamble.count is None
-        plan = PrivateRegressionsPlan(
-            preamble,
-            terms.allowance(parts, counted),
-            self.n_components,
-            self.n_iter,
-            terms.adaptive,
-            rng,
-            sides,
-            start,
-        )
-        meter = terms.meter(counted)
+        if local and joined is None:
+            raise ValueError(
+                "trust='local' needs bounds and target_bounds: nobody may look at all records to "
+                "find them"
+            )
+        source, people, terms = asked(self, rows, groups, replace(terms, region=joined))
+        preamble, k = terms.preamble(people, d + 1), self.n_components
+        parts = PrivateRegressionsPlan.parts(preamble, k, self.n_iter, start is not None)
+
+        def make(allowance: Allowance, adaptive: bool) -> PrivateRegressionsPlan:
+            return PrivateRegressionsPlan(
+                preamble, allowance, k, self.n_iter, adaptive, rng, sides, start, local
+            )
+
+        plan, meter = planned(local, terms, preamble, parts, make)
         self._forget()
         fit = run(plan, source, self._watch, meter)
         self.coef_, self.intercept_ = fit.slopes, fit.intercepts
@@ -214,8 +221,9 @@ class RegressionMixture(TargetEstimator):
         self._set_ground(fit.ground, terms, meter, people, [*self._names(), "the target"])
         if sides is not None:  # what was given, though the rest had to be found
             given = {"bounds": x, "target bounds": target.region}
-            known = {name: _say(part) for name, part in given.items() if part is not None}
+            known = {name: say_region(part) for name, part in given.items() if part is not None}
             self.privacy_ = replace(self.privacy_, public={**self.privacy_.public, **known})
+        self.privacy_ = signed(self.privacy_, people, local)
         low, high = self.bounds_
         self.bounds_ = (low[:-1], high[:-1])
         self.target_bounds_ = (float(low[-1]), float(high[-1]))
@@ -281,15 +289,12 @@ class RegressionMixture(TargetEstimator):
         check_int("max_iter", self.max_iter, 1)
         check_int("n_init", self.n_init, 1)
         check_float("tol", self.tol, 0.0)
+        check_trust(self)
         if self.epsilon is None:
             return
         self._terms(None)
         self._target_terms()
-        if self.n_init > 1:
-            raise ValueError(
-                "a private fit cannot use n_init > 1: choosing the best of several fits would read "
-                "the data again; or fit with epsilon=None"
-            )
+        check_one_start(self.n_init)
 
     def _target_terms(self) -> Terms:
         try:

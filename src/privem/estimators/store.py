@@ -90,6 +90,8 @@ def _encode(name: str, value: Any) -> Any:
             return {"array": value.tolist(), "shape": list(value.shape), "dtype": kind}
         case Statement():
             return {"statement": value.to_dict()}
+        case dict():
+            return {"mapping": [[_encode(name, k), _encode(name, v)] for k, v in value.items()]}
         case list() | tuple():
             return [_encode(name, item) for item in value]
         case np.random.RandomState() | np.random.Generator():
@@ -105,6 +107,8 @@ def _decode(value: Any) -> Any:
             return float(text)
         case {"statement": fields}:
             return Statement.from_dict(fields)
+        case {"mapping": pairs}:
+            return {_decode(key): _decode(item) for key, item in pairs}
         case list():
             return [_decode(item) for item in value]
         case dict():

@@ -16,6 +16,7 @@ from ..plans.private.symmetric import PrivateSymmetricPlan, SymmetricTask
 from ..plans.symmetric import SymmetricPlan
 from ..run import run
 from ..statement import Statement
+from .limits import in_order
 from .parameters import check_array_shape, check_float, check_int, check_option
 from .people import People
 from .private import Terms, forget_private
@@ -102,6 +103,7 @@ def fit_privately(
         model.batch == "partition",
         (terms.epsilon, terms.delta, model.failure),
     )
+    task = replace(task, n_iter=min(task.iterations, model.max_iter))
     norms = PrivateSymmetricPlan.norms(task, terms.region, target)
     if local and norms:
         raise ValueError(
@@ -132,10 +134,21 @@ def fit_privately(
             UserWarning,
             stacklevel=3,
         )
+    if fit.lost:
+        # From the noise and the paid count alone: it says nothing about the data that was not paid.
+        how = "about " if count is None else ""
+        warnings.warn(
+            f"{how}{fit.ground.count:,.0f} records are too few for a start in {d} dimensions at "
+            f"epsilon={terms.epsilon:g}: its direction is mostly noise; give init=, or use more "
+            "records, fewer features or a larger epsilon",
+            UserWarning,
+            stacklevel=3,
+        )
     public = _known(model, people, terms, target)
-    model.privacy_ = Statement.of(
+    statement = Statement.of(
         meter, people.unit, terms.neighbours, public, "local" if local else "central"
     )
+    model.privacy_ = replace(statement, parties=people.parties)
     model.bounds_ = _box(fit.ground.region)
     if fit.target is not None:
         model.target_bounds_ = tuple(float(side[0]) for side in _box(fit.target))
@@ -144,6 +157,7 @@ def fit_privately(
 def _terms(model: Any, bounds: Any, d: int) -> Terms:
     """The model's terms; local privacy hides any change of a record, whatever ``neighbours``."""
     neighbours = "replace-one" if model.trust == "local" else model.neighbours
+    bounds = in_order(bounds, getattr(model, "feature_names_in_", None))
     mechanisms = ("auto", *model._mechanisms)
     return Terms.check(
         model.epsilon,
@@ -163,7 +177,8 @@ def _source(model: Any, rows: Rows, groups: Any, local: bool) -> tuple[Source, P
     if not local:
         found: tuple[Source, People] = model._owned(rows, groups)
         return found
-    if groups is not None or getattr(rows, "weight", None) is not None:
+    owned = groups is not None or getattr(rows, "groups", None) is not None
+    if owned or getattr(rows, "weight", None) is not None:
         raise ValueError("trust='local' has no groups and no sample weights: one record a person")
     count = sum(len(block.X) for block in rows.blocks(65_536))
     return Crowd(rows), People("person", count, False)

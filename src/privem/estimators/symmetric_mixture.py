@@ -39,13 +39,16 @@ class SymmetricMixture(Synthetic, Estimator):
         M-step. ``"gradient"``: paper 000's gradient EM, with ``mechanism``, ``clip``, ``step``,
         ``tau``, ``failure``, ``batch`` and ``averaging``. Exact fits are plain EM.
     max_iter : int, default=500
-        At most so many iterations of an exact fit.
+        At most so many iterations, also of a private fit (see ``n_iter``).
     tol : float, default=1e-9
         Exact fits stop when the mean log-likelihood gains less than this.
     epsilon : float or None, default=1.0
         The privacy budget of the whole fit; ``None`` fits exactly, without any privacy.
-    delta, accountant, neighbours, max_weight : see :class:`privem.GaussianMixture`
-    bounds : float or (low, high), optional
+    delta, neighbours, max_weight : see :class:`privem.GaussianMixture`
+    accountant : str, default="auto"
+        The tightest that is valid; or, raising where it is not: ``"gdp" "zcdp" "zcdp-loose" "rdp"
+        "pld" "moments" "advanced" "advanced-classical" "linear" "linear-classical"``.
+    bounds : float, (low, high) or dict by column name, optional
         A ball about the origin, or a box, that records are pulled into. ``None``: a ball is found
         privately from a histogram of norms. Wide bounds cost little.
     mechanism : {"auto", "clip", "robust"}, default="auto"
@@ -162,7 +165,7 @@ class SymmetricMixture(Synthetic, Estimator):
         if self.epsilon is None:
             fit_exactly(self, self._open(X, y, sample_weight, groups), regression=False)
         else:
-            rows = self._open(X, y, sample_weight, None, finite=False)
+            rows = self._open(X, y, sample_weight, groups, finite=False)
             fit_privately(self, rows, groups, regression=False)
         return self
 

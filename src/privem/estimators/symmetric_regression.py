@@ -37,13 +37,16 @@ class SymmetricRegressionMixture(TargetEstimator):
         M-step. ``"gradient"``: paper 000's gradient EM, with ``mechanism``, ``clip``, ``step``,
         ``tau``, ``failure``, ``batch`` and ``averaging``. Exact fits are plain EM.
     max_iter : int, default=500
-        At most so many iterations of an exact fit.
+        At most so many iterations, also of a private fit (see ``n_iter``).
     tol : float, default=1e-9
         Exact fits stop when the mean log-likelihood gains less than this.
     epsilon : float or None, default=1.0
         The privacy budget of the whole fit; ``None`` fits exactly, without any privacy.
-    delta, accountant, neighbours, max_weight : see :class:`privem.GaussianMixture`
-    bounds, target_bounds : float or (low, high), optional
+    delta, neighbours, max_weight : see :class:`privem.GaussianMixture`
+    accountant : str, default="auto"
+        The tightest that is valid; or, raising where it is not: ``"gdp" "zcdp" "zcdp-loose" "rdp"
+        "pld" "moments" "advanced" "advanced-classical" "linear" "linear-classical"``.
+    bounds, target_bounds : float, (low, high) or (``bounds``) dict by column name, optional
         A ball about the origin, or a box, that X and y are pulled into. ``None``: a ball is found
         privately from a histogram of norms. Wide bounds cost little.
     mechanism : {"auto", "clip", "robust"}, default="auto"
@@ -169,10 +172,10 @@ class SymmetricRegressionMixture(TargetEstimator):
         """
         self._check_parameters()
         if self.epsilon is None:
-            rows = self._open_joined(X, y, sample_weight)
+            rows = self._open_joined(X, y, sample_weight, groups=groups)
             fit_exactly(self, rows, regression=True)
         else:
-            rows = self._open_joined(X, y, sample_weight, finite=False)
+            rows = self._open_joined(X, y, sample_weight, finite=False, groups=groups)
             fit_privately(self, rows, groups, True, self.target_bounds)
         return self
 

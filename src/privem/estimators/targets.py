@@ -11,11 +11,13 @@ from sklearn.utils import column_or_1d
 from sklearn.utils.validation import check_consistent_length
 
 from ..core import Rows
+from ..federation import Federation
 from ..sources import ArrayRows, FrameRows, is_path, read_file
 from ..sources.files import ScanRows
 from ..sources.joined import JoinedRows
 from ..tree import Array
 from .base import Estimator
+from .people import group_column
 
 __all__ = ["TargetEstimator"]
 
@@ -32,7 +34,13 @@ class TargetEstimator(Estimator):
         return tags
 
     def _open_joined(
-        self, X: Any, y: Any, sample_weight: Any, finite: bool = True, missing: bool = False
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any,
+        finite: bool = True,
+        missing: bool = False,
+        groups: Any = None,
     ) -> Rows:
         """Rows to fit on, the target as their last column.
 
@@ -45,17 +53,21 @@ class TargetEstimator(Estimator):
             As in ``Estimator._open``: refuse values that are not; else only NaN.
         missing : bool
             NaN in X (never in y) means missing, and passes.
+        groups
+            Matters here where it names a column of a file or a frame, which is then no feature.
         """
         if is_path(X):
-            return self._open_table(X, y, sample_weight, finite, missing)
+            return self._open_table(X, y, sample_weight, finite, missing, groups)
         if hasattr(X, "blocks"):
+            if y is not None and isinstance(X, Federation):
+                raise TypeError("targets are with the parties, Party(rows, name, y): y=None here")
             if y is not None:
                 raise TypeError("rows opened before carry their target as the last column: y=None")
-            rows = self._open(X, None, sample_weight, None, finite and not missing)
+            rows = self._open(X, None, sample_weight, groups, finite and not missing)
             self._leave_target_out(rows)
             return rows
         target = check_target(y)
-        rows = self._open_array(X, sample_weight, None, True, finite, missing)
+        rows = self._open_array(X, sample_weight, groups, True, finite, missing)
         assert isinstance(rows, ArrayRows | FrameRows)
         check_consistent_length(X, target)
         weight = rows.weight
@@ -65,7 +77,9 @@ class TargetEstimator(Estimator):
             raise ValueError("Input y contains NaN: remove or impute missing values first")
         return JoinedRows(_unweighted(rows), target, weight, _name(y))
 
-    def _open_table(self, X: Any, y: Any, sample_weight: Any, finite: bool, missing: bool) -> Rows:
+    def _open_table(
+        self, X: Any, y: Any, sample_weight: Any, finite: bool, missing: bool, groups: Any
+    ) -> Rows:
         if not isinstance(y, str):
             raise TypeError(
                 "the target of a file is one of its columns: give its name as y (a string)"
@@ -73,9 +87,10 @@ class TargetEstimator(Estimator):
         path = Path(X)
         if path.suffix == ".npy":
             raise ValueError(f"{str(path)!r}: a .npy file has no column names; slice the array")
-        rest = read_file(path, weight=sample_weight, without=y)
+        who = group_column(path, groups)
+        rest = read_file(path, weight=sample_weight, without=y, groups=who)
         assert isinstance(rest, ScanRows)
-        joined = read_file(path, columns=[*rest.names, y], weight=sample_weight)
+        joined = read_file(path, columns=[*rest.names, y], weight=sample_weight, groups=who)
         assert isinstance(joined, ScanRows)
         if missing or not finite:
             joined = replace(joined, check=False)
@@ -131,7 +146,7 @@ def check_target(y: Any) -> Array:
 def _unweighted(rows: ArrayRows | FrameRows) -> ArrayRows | FrameRows:
     if isinstance(rows, ArrayRows):
         return ArrayRows(rows.X, None, rows.names, rows.check)
-    return FrameRows(rows.frame, None, rows.check)
+    return FrameRows(rows.frame, None, rows.check, rows.groups)
 
 
 def _name(y: Any) -> str:

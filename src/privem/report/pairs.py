@@ -77,16 +77,23 @@ def draw_pairs(
         _shade(bottom, synthetic, x, y, window, densest)
         _ellipses(top, model, x, y)
         for axes in (top, bottom):
-            _dress(axes, names.get(y, y), window)
-        bottom.set_xlabel(names.get(x, x), color=_INK, fontsize=11)
+            _dress(axes, names.get(x, x), names.get(y, y), window)
     rows = len(next(iter(real.values())))
     drawn = len(next(iter(synthetic.values())))
     promise = getattr(model, "privacy_", None)
     budget = "exactly" if promise is None else f"with epsilon {promise.epsilon:g}"
     fitted = f"the {len(model.weights_)} components fitted to them {budget}"
-    grid[0, 0].set_title(f"{rows:,} records, and {fitted}", **_heading())
     kind = "exact" if promise is None else "private"
-    grid[1, 0].set_title(f"{drawn:,} records drawn from the {kind} model", **_heading())
+    headings = [
+        f"{rows:,} records, and {fitted}",
+        f"{drawn:,} records drawn from the {kind} model",
+    ]
+    for heading, panels in zip(headings, grid, strict=True):
+        for axes, (x, y) in zip(panels, pairs, strict=True):
+            # What the row shows stands over its first panel; what a panel shows, over each.
+            above = heading if axes is panels[0] else ""
+            what = f"{_short(names.get(y, y))} by {_short(names.get(x, x))}"
+            axes.set_title(f"{above}\n{what}", **_heading())
     _key(figure, model)
     if title:
         figure.suptitle(title, fontsize=16, fontweight="bold", color=_INK, x=0.01, ha="left")
@@ -96,7 +103,12 @@ def draw_pairs(
 
 
 def _heading() -> dict[str, Any]:
-    return {"loc": "left", "fontsize": 12.5, "color": _INK, "pad": 8}
+    return {"loc": "left", "fontsize": 12.5, "color": _INK, "pad": 8, "linespacing": 1.5}
+
+
+def _short(label: str) -> str:
+    """A label without its unit."""
+    return label.partition(",")[0]
 
 
 def _window(values: Array) -> tuple[float, float]:
@@ -205,8 +217,9 @@ def _key(figure: Figure, model: Any) -> None:
     )
 
 
-def _dress(axes: Axes, ylabel: str, window: Sequence[float]) -> None:
+def _dress(axes: Axes, xlabel: str, ylabel: str, window: Sequence[float]) -> None:
     axes.set(xlim=tuple(window[:2]), ylim=tuple(window[2:]))
+    axes.set_xlabel(xlabel, color=_INK, fontsize=11)
     axes.set_ylabel(ylabel, color=_INK, fontsize=11)
     axes.tick_params(colors=_FAINT, labelsize=9.5, length=3, labelbottom=True)
     for side in ("top", "right"):

@@ -33,6 +33,8 @@ class ArrayRows:
     check: bool = False
     """Refuse NaN, infinities and bad weights while reading; estimators check arrays beforehand, and
     private fits map bad values by a fixed rule (:meth:`privem.models.region.Region.to_unit`)."""
+    groups: NDArray[Any] | None = None
+    """Whom each row belongs to, where a column said so that is not among these."""
 
     @property
     def n_features(self) -> int:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from numpy.typing import NDArray
 from ..core import Block, Rows
 from .array import ArrayRows
 from .checks import refuse_non_finite, refuse_weights
+from .persons import PickedRows, identifiers
 from .types import chosen_types, type_name
 
 __all__ = ["ScanRows", "read_file"]
@@ -28,6 +30,7 @@ def read_file(
     weight: str | NDArray[np.float64] | None = None,
     without: str | None = None,
     types: Mapping[str, str] | None = None,
+    groups: str | None = None,
 ) -> Rows:
     """Open a file of rows without reading it whole.
 
@@ -37,7 +40,7 @@ def read_file(
         A ``.npy``, ``.csv`` or ``.parquet`` file, or a folder of ``.parquet`` (or ``.csv``) files
         with the same columns, taken in the order of their names.
     columns : sequence of str, optional
-        Which columns, in which order. All but the weight by default.
+        Which columns, in which order. All but the weight and the groups by default.
     weight : str or array, optional
         A column that holds each record's weight, or the weights themselves.
     without : str, optional
@@ -46,6 +49,10 @@ def read_file(
         What synthetic records (``sample_frame``) should give back for some columns: ``"bool"``,
         ``"int64"``, ``"uint8"``, ``"float32"`` and so on. Parquet and ``.npy`` files declare types
         themselves; a CSV file does not, and what is not said here is ``"float64"``.
+    groups : str, optional
+        A column that says whom each record belongs to: a private fit then hides the person. It is
+        read whole at the beginning (in a CSV file as text, exactly as written), and three numbers
+        per row are kept while fitting.
 
     Returns
     -------
@@ -69,10 +76,12 @@ def read_file(
     if files[0].suffix == ".npy":
         if without is not None:
             raise ValueError(f"{str(path)!r}: a .npy file has no column names to leave out")
+        if groups is not None:
+            raise ValueError(f"{str(path)!r}: a .npy file has no column to name in groups")
         if types:
             raise ValueError(f"{str(path)!r}: a .npy file has one type, and no column names")
         return _read_npy(files[0], columns, weight)
-    return _scan(files, path, columns, weight, without, types)
+    return _scan(files, path, columns, weight, without, types, groups)
 
 
 def _files(path: Path) -> list[Path]:
@@ -141,11 +150,36 @@ class ScanRows:
     """Refuse values that are not finite, and bad weights, while reading."""
     types: Sequence[str] | None = None
     """What synthetic records give back; rows are read as ``float64`` whatever it is."""
+    groups: str | None = None
+    """A column that says whom each row belongs to."""
 
     @property
     def n_features(self) -> int:
         """How many columns."""
         return len(self.names)
+
+    def take(self, index: NDArray[np.int64]) -> PickedRows:
+        """Some of the rows, unweighted, in the order of the file."""
+        picked = np.zeros(int(index.max(initial=-1)) + 1, dtype=np.bool_)
+        picked[index] = True
+        return PickedRows(replace(self, weight=None), picked)
+
+    def owners(self) -> NDArray[Any]:
+        """Whom each row belongs to: one identifier per row, read whole."""
+        assert self.groups is not None
+        return identifiers(self._collect(pl.col(self.groups)).to_series())
+
+    def weights(self) -> NDArray[np.float64] | None:
+        """The weight of each row, read whole; NaN where it is missing."""
+        if isinstance(self.weight, str):
+            return self._collect(pl.col(self.weight).cast(pl.Float64)).to_series().to_numpy()
+        return self.weight
+
+    def _collect(self, wanted: pl.Expr) -> pl.DataFrame:
+        try:
+            return self.scan.select(wanted).collect()
+        except pl.exceptions.PolarsError as error:
+            raise ValueError(f"{self.label} could not be read: {first_line(error)}") from None
 
     def _batches(self) -> Iterator[pl.DataFrame]:
         wanted = [*self.names, *([self.weight] if isinstance(self.weight, str) else [])]
@@ -153,7 +187,8 @@ class ScanRows:
         try:
             yield from scan.collect_batches(chunk_size=_BATCH, maintain_order=True)
         except pl.exceptions.PolarsError as error:
-            raise ValueError(f"{self.label} could not be read: {_first_line(error)}") from None
+            why = first_line(error, quote=self.check)
+            raise ValueError(f"{self.label} could not be read: {why}") from None
 
     def blocks(self, rows: int) -> Iterator[Block]:
         """All rows in order, at most ``rows`` at a time."""
@@ -186,25 +221,35 @@ class ScanRows:
         )
 
 
-def _first_line(error: Exception) -> str:
+def first_line(error: Exception, quote: bool = False) -> str:
+    """What polars says went wrong; ``quote`` the value it stumbled over, in exact fits only."""
     # What polars advises its own users is no help to ours.
-    return str(error).strip().splitlines()[0].partition(", hint:")[0]
+    line = str(error).strip().splitlines()[0].partition(", hint:")[0]
+    head, quoted, _ = line.partition("`")
+    if quote or not quoted:
+        return line
+    column = re.search(r" at column '.*?'", line)
+    return f"{head.rstrip()} a value" + (column[0] if column else "")
 
 
-def _scan_csv(files: Sequence[Path]) -> pl.LazyFrame:
+def _scan_csv(files: Sequence[Path], text: str | None = None) -> pl.LazyFrame:
     def scan(**options: Any) -> pl.LazyFrame:
         return pl.scan_csv(list(files), null_values=["", "NA", "NaN", "nan"], **options)
 
     # A column of whole numbers may go on with fractions below the rows its type was guessed from.
-    whole = [name for name, kind in scan().collect_schema().items() if kind.is_integer()]
-    return scan(schema_overrides=dict.fromkeys(whole, pl.Float64))
+    kinds = scan().collect_schema()
+    known: dict[str, Any] = {
+        name: pl.Float64 for name, kind in kinds.items() if kind.is_integer() and name != text
+    }
+    # Identifiers stay as they were written: as numbers, long ones would run into each other.
+    return scan(schema_overrides=known | ({text: pl.String} if text in kinds else {}))
 
 
 def _has_no_rows(scan: pl.LazyFrame, label: str) -> bool:
     try:
         return scan.head(1).collect().is_empty()
     except pl.exceptions.PolarsError as error:
-        raise ValueError(f"{label} could not be read: {_first_line(error)}") from None
+        raise ValueError(f"{label} could not be read: {first_line(error)}") from None
 
 
 def _is_number(text: str) -> bool:
@@ -222,13 +267,15 @@ def _scan(
     weight: str | NDArray[np.float64] | None,
     without: str | None,
     types: Mapping[str, str] | None,
+    groups: str | None,
 ) -> ScanRows:
     label = repr(str(path))
     try:
-        scan = _scan_csv(files) if files[0].suffix == ".csv" else pl.scan_parquet(list(files))
+        csv = files[0].suffix == ".csv"
+        scan = _scan_csv(files, groups) if csv else pl.scan_parquet(list(files))
         schema = scan.collect_schema()
     except (pl.exceptions.PolarsError, OSError) as error:
-        raise ValueError(f"{label} is not a readable table: {_first_line(error)}") from None
+        raise ValueError(f"{label} is not a readable table: {first_line(error)}") from None
     if any(character in name for name in schema for character in "\0\ufffd"):
         raise ValueError(f"{label} is not a readable table: its first line is not text (UTF-8)")
     if files[0].suffix == ".csv" and schema and all(_is_number(name) for name in schema):
@@ -236,9 +283,14 @@ def _scan(
             f"{label} seems to have no header: its first line holds numbers, not column names"
         )
     names = list(schema) if columns is None else list(columns)
-    left_out = {weight if isinstance(weight, str) else None, without}
-    if without is not None and without not in schema:
-        raise ValueError(f"{label} has no column {without!r}; it has {', '.join(schema)}")
+    left_out = {weight if isinstance(weight, str) else None, without, groups}
+    for name in (without, groups):
+        if name is not None and name not in schema:
+            raise ValueError(f"{label} has no column {name!r}; it has {', '.join(schema)}")
+    if groups is not None and groups in (weight if isinstance(weight, str) else None, without):
+        raise ValueError(f"groups names {groups!r}, which is the weight or the target")
+    if groups is not None and columns is not None and groups in columns:
+        raise ValueError(f"groups names {groups!r}, which is also a column to fit")
     if columns is None:
         names = [name for name in names if name not in left_out]
     for name in [*names, *([weight] if isinstance(weight, str) else [])]:
@@ -260,4 +312,5 @@ def _scan(
     declared = None
     if files[0].suffix == ".parquet":
         declared = {name: type_name(kind) for name, kind in schema.items()}
-    return ScanRows(scan, names, given, label, types=chosen_types(names, declared, types))
+    kinds = chosen_types(names, declared, types)
+    return ScanRows(scan, names, given, label, types=kinds, groups=groups)

@@ -38,6 +38,8 @@ class FrameRows:
     weight: NDArray[np.float64] | None = None
     check: bool = True
     """Refuse NaN and infinities while reading."""
+    groups: NDArray[Any] | None = None
+    """Whom each row belongs to, where a column said so that is not among these."""
 
     def __post_init__(self) -> None:
         for name, dtype in zip(self.frame.columns, self.frame.dtypes, strict=True):

@@ -56,10 +56,16 @@ class PrivateKMeansPlan:
     adaptive: bool
     rng: np.random.Generator
     start: Array | None = None
+    max_iter: int = _MOST_ROUNDS
 
     @staticmethod
     def parts(
-        preamble: Preamble, clusters: int, recipe: str, n_iter: int | None, given_start: bool
+        preamble: Preamble,
+        clusters: int,
+        recipe: str,
+        n_iter: int | None,
+        given_start: bool,
+        max_iter: int = _MOST_ROUNDS,
     ) -> list[Part]:
         """How the budget is shared out."""
         d = preamble.d
@@ -76,7 +82,7 @@ class PrivateKMeansPlan:
         if not given_start and recipe in _GRIDDED:
             parts.append(Part("grid", left * _GRID_SHARE, [("gaussian", MOST_CELLS)]))
             left *= 1 - _GRID_SHARE
-        return [*parts, Part("em", left, each * (n_iter or _ITERATIONS))]
+        return [*parts, Part("em", left, each * (n_iter or min(_ITERATIONS, max_iter)))]
 
     def stages(self) -> Generator[Stage, Release[Any], PrivateKMeansFit]:
         """Generate the stages."""
@@ -132,15 +138,15 @@ class PrivateKMeansPlan:
         """
         allowance = ground.allowance
         if self.n_iter is not None or not self.adaptive or self.recipe == "dplloyd":
-            return self.n_iter or _ITERATIONS, allowance
+            return self.n_iter or min(_ITERATIONS, self.max_iter), allowance
         # Noise of one release with all of the budget, against the records of a cluster.
         level = allowance.multiplier("em", 1) * self.clusters / ground.count
         if self.recipe not in _GRIDDED or self.start is not None:
-            return int(np.clip(0.02 / level**2, 2, 12)), allowance
+            return min(int(np.clip(0.02 / level**2, 2, 12)), self.max_iter), allowance
         # The same as noise of a centre's coordinate, in spreads of its cluster.
         w = _weights(self.preamble.d, clip_radius(self.preamble.d))
         level *= w.l2(allowance.neighbours) / w.w1
-        rounds = int(min((_LEVEL / level) ** 2, _MOST_ROUNDS))
+        rounds = int(min((_LEVEL / level) ** 2, _MOST_ROUNDS, self.max_iter))
         if rounds:
             return rounds, allowance
         # What they would cost goes to the frame and the grid, not yet spent, in proportion.

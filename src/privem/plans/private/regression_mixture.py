@@ -34,6 +34,9 @@ _FLOOR = 1e-6
 _FEWEST = 5
 # Looks at a single regression.
 _SINGLE = 3
+# Records are pulled onto a ball beyond which one in exp(tail) lies: further in where noise is each
+# person's own, and so large that what clipping costs is nothing beside it (measured).
+_TAIL, _LOCAL_TAIL = 3.0, 0.1
 
 
 @dataclass(frozen=True)
@@ -60,6 +63,8 @@ class PrivateRegressionsPlan:
         Bounds that are known where the preamble has to look for others: NaN where not.
     start : (weights, slopes, intercepts, variances) or None
         In the data's units; counts as public.
+    local : bool
+        Whether noise is each person's own (:mod:`privem.plans.private.devices`).
     """
 
     preamble: Preamble
@@ -70,6 +75,7 @@ class PrivateRegressionsPlan:
     rng: np.random.Generator
     sides: tuple[Array, Array] | None = None
     start: tuple[Array, Array, Array, Array] | None = None
+    local: bool = False
 
     @staticmethod
     def parts(preamble: Preamble, k: int, n_iter: int | None, started: bool) -> list[Part]:
@@ -92,15 +98,15 @@ class PrivateRegressionsPlan:
         frame = PrivateGaussian(region, ground.count, ground.rows, ground.allowance, cap)
         mean, covariance = yield from frame.stages()
         one = one_regression(mean, covariance, _FLOOR)
-        w = MomentWeights.balanced(q, clip_radius(q))
+        w = MomentWeights.balanced(q, clip_radius(q, _LOCAL_TAIL if self.local else _TAIL))
         bounded = Bounded(region, w, cap)
         structure = self._structure(w, ground)
         if self.components == 1 or (structure.single and self.start is None):
             # One regression (or noise that drowns any mixture): measured with all that is left.
-            structure = replace(structure, single=True, iterations=_SINGLE)
             left = _SINGLE if self.adaptive else (self.n_iter or _ITERATIONS)
+            structure = replace(structure, single=True, iterations=left)
             single = self._all_for_em(ground) if self.adaptive else ground
-            state = yield from self._em(one, bounded, single, _SINGLE, left)
+            state = yield from self._em(one, bounded, single, left)
         else:
             start = yield from self._start(one, ground)
             state = yield from self._em(start, bounded, ground, structure.iterations)
@@ -154,13 +160,12 @@ class PrivateRegressionsPlan:
         bounded: Bounded,
         ground: Ground,
         iterations: int,
-        releases: int | None = None,
     ) -> Generator[Stage, Release[Any], Regressions]:
-        """EM, and the mean of the second half of the iterates; ``releases`` share the budget."""
+        """EM, and the mean of the second half of the iterates."""
         model = RegressionMixtureModel(_FLOOR, bounded, ground.count)
         late: list[Regressions] = []
         for t in range(iterations):
-            noise = ground.allowance.noise("em", ground.rows, releases or iterations)
+            noise = ground.allowance.noise("em", ground.rows, iterations)
             state = model.m_step(state, (yield Stage(model.query(state), noise, f"EM {t + 1}")))
             if t >= iterations // 2:
                 late.append(state)

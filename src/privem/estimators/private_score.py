@@ -1,0 +1,133 @@
+"""``private_score``: how well a model describes records, without giving the records away."""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from dataclasses import dataclass, replace
+from typing import Any
+
+from sklearn.utils.validation import check_is_fitted
+
+from ..models.gaussian_mixture import Mixture
+from ..models.log_density import LogDensityQuery, highest, lowest
+from ..models.region import Region
+from ..plans.private.score import PrivateScorePlan
+from ..run import run
+from ..statement import Statement
+from .base import Estimator
+from .parameters import check_float
+from .private import Terms
+
+__all__ = ["PrivateScore", "PrivatelyScored"]
+
+
+@dataclass(frozen=True)
+class PrivateScore:
+    """A mean log-density that may be published, and the statement that says so.
+
+    It passes for a number where one is expected: ``float(score)``.
+
+    Parameters
+    ----------
+    value : float
+        Mean of the records' log-densities, each within ``limits``, and noise.
+    privacy : Statement
+    deviation : float
+        Standard deviation of what the noise did to it, that on the count included.
+    limits : (float, float)
+        What each record's log-density was clipped to.
+    """
+
+    value: float
+    privacy: Statement
+    deviation: float
+    limits: tuple[float, float]
+
+    def __float__(self) -> float:
+        return self.value
+
+
+class PrivatelyScored(Estimator):
+    """Abstract base of estimators whose density is a Gaussian mixture."""
+
+    @abstractmethod
+    def _density(self) -> Mixture:
+        """The fitted density."""
+
+    def private_score(
+        self,
+        X: Any,
+        *,
+        epsilon: float = 1.0,
+        delta: float = 1e-6,
+        floor: float | None = None,
+        groups: Any = None,
+        accountant: str = "auto",
+        neighbours: str = "add-remove",
+    ) -> PrivateScore:
+        """Mean log-density of records under differential privacy.
+
+        Each record's log-density is clipped to public limits, summed, and released with noise. The
+        budget is this release's own: it adds to that of the fit if these are the same people.
+
+        Parameters
+        ----------
+        X : array, data frame, path or rows
+            The records, as in ``fit``. Those of another table than the one fitted say more.
+        epsilon, delta : float
+            The whole budget of the score.
+        floor : float, optional
+            The lower limit: lower log-densities count as this. By default from the model alone:
+            below all but a thousandth of its own records. The upper limit is the density's own.
+        groups : array-like of shape (n_samples,) or str, optional
+            Who each record belongs to, as in ``fit``.
+        accountant, neighbours : as the parameters of the model
+
+        Returns
+        -------
+        PrivateScore
+            The mean with its statement and its noise; passes for a number.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from privem import GaussianMixture
+        >>> X = np.random.default_rng(0).normal(size=(20_000, 2))
+        >>> model = GaussianMixture(bounds=6.0).fit(X[::2])
+        >>> score = model.private_score(X[1::2], epsilon=0.5)
+        >>> abs(float(score) - model.score(X[1::2])) < 0.2
+        True
+        >>> score.privacy.epsilon
+        0.5
+        """
+        check_is_fitted(self)
+        if not hasattr(self, "privacy_"):
+            raise ValueError(
+                "private_score takes the model as public, and this one was fitted exactly "
+                "(epsilon=None): the model itself would give records away"
+            )
+        d, density = self.n_features_in_, self._density()
+        terms = Terms.check(
+            epsilon, delta, None, "auto", accountant, neighbours, 1.0, None, mechanisms=("auto",)
+        )
+        high = highest(density)
+        low = lowest(density) if floor is None else check_float("floor", floor, -math.inf)
+        if not low < high:
+            raise ValueError(f"floor={low:g} is not below {high:g}, the largest log-density")
+        source, people = self._owned(self._reopen_rows(X, None, groups, finite=False), groups)
+        if people.weighted:
+            raise ValueError("private_score has no weights: open the rows without")
+        # There is nothing to find out about the region: the limits are the model's.
+        preamble = replace(terms, region=Region.around_origin(1.0, d)).preamble(people, d)
+        counted = preamble.count is None
+        allowance = terms.allowance(PrivateScorePlan.parts(preamble), counted)
+        meter = terms.meter(counted)
+        query = LogDensityQuery(density, low, high)
+        plan = PrivateScorePlan(preamble, allowance, query, terms.adaptive)
+        value, deviation = run(plan, source, None, meter)
+        public = people.public(neighbours)
+        public["model"] = "a private one, whose own budget is not counted here"
+        public["limits of log-densities"] = f"[{low:g}, {high:g}]"
+        statement = terms.statement(meter, people.unit, public)
+        return PrivateScore(value, statement, deviation, (low, high))
