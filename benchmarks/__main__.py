@@ -31,6 +31,7 @@ NAMES = (
     "quality",
     "private_speed",
     "federation",
+    "federation_masked",
     "robust",
 )
 

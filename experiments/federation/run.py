@@ -9,6 +9,7 @@ log-likelihood and iterations of federated EM in the clear (FEM) and encrypted (
 not available, so its numbers cannot be compared, only its claim: that the two agree to three
 decimals and in the number of iterations. ``--paper`` also runs 001's own way (three vectors, new
 keys in every iteration) and shows what an iteration costs, in CPU seconds of all parties together.
+``--json`` names a file that is written after every row; rows that it has are not run again.
 
 Then Parkinson's data (from PRIVEM_DATA, default ../shared/data), reduced to two components.
 """
@@ -99,18 +100,16 @@ def main() -> None:
     parser.add_argument("--json", metavar="FILE")
     options = parser.parse_args()
     warnings.simplefilter("ignore")  # Not converging within the limit is part of the table.
-    results: dict[str, dict[str, float]] = {}
+    kept = Kept(options.json, options.iterations)
     points = [(f"n{n}_k{k}", clusters(n, k), k) for n in options.n for k in options.k]
     if (DATA / "parkinsons.data").exists():
         points += [(f"parkinsons_k{k}", parkinsons(), k) for k in (2, 3)]
-    worst, differing = 0.0, 0
     for name, X, k in points:
         for parties in options.parties:
-            row = compare(X, k, parties, options.iterations, options.paper)
-            results[f"{name}_c{parties}"] = row
-            worst = max(worst, *(abs(row[f"{w} ll"] - row["central ll"]) for w in ("fem", "ckks")))
-            counts = {row[f"{w} iterations"] for w in ("central", "fem", "ckks")}
-            differing += len(counts) > 1
+            row = kept.rows.get(f"{name}_c{parties}")
+            if row is None or (options.paper and "paper s" not in row):
+                row = compare(X, k, parties, options.iterations, options.paper)
+                kept.add(f"{name}_c{parties}", row)
             line = f"{name + f'_c{parties}':<20}"
             for word in ("central", "fem", "ckks"):
                 line += f" {row[f'{word} ll']:12.3f} {row[f'{word} iterations']:4.0f}"
@@ -118,10 +117,44 @@ def main() -> None:
             if options.paper:
                 line += f", 001's way {1e3 * row['paper s']:.0f} ms a round"
             print(line, flush=True)
-    print(f"largest difference of log-likelihoods from central: {worst:.2e}")
-    print(f"rows with differing numbers of iterations: {differing} of {len(results)}")
-    if options.json:
-        Path(options.json).write_text(json.dumps(results, indent=1))
+    kept.summary()
+
+
+class Kept:
+    """Rows done, in a file if one is named."""
+
+    def __init__(self, path: str | None, iterations: int) -> None:
+        self.path, self.iterations = Path(path) if path else None, iterations
+        self.rows: dict[str, dict[str, float]] = {}
+        if self.path is not None and self.path.exists():
+            content = json.loads(self.path.read_text())
+            if content["iterations"] != iterations:
+                raise SystemExit(f"{path} is of fits with other --iterations")
+            self.rows = content["rows"]
+
+    def add(self, name: str, row: dict[str, float]) -> None:
+        """Keep a row; whoever kills the run loses the one that is under way."""
+        self.rows[name] = row
+        if self.path is not None:
+            content = {"iterations": self.iterations, "rows": dict(sorted(self.rows.items()))}
+            beside = self.path.with_suffix(".part")
+            beside.write_text(json.dumps(content, indent=1))
+            beside.replace(self.path)
+
+    def summary(self) -> None:
+        """How far encrypted and federated fits are from central ones, over all rows kept."""
+        grid = sum(not name.startswith("parkinsons") for name in self.rows)
+        whole = len(SIZES) * len(COMPONENTS) * len(PARTIES)
+        print(f"rows done: {grid} of {whole}, and {len(self.rows) - grid} of Parkinson's")
+        for word in ("fem", "ckks"):
+            worst = max(abs(row[f"{word} ll"] - row["central ll"]) for row in self.rows.values())
+            print(f"{word}: largest difference of log-likelihoods from central: {worst:.2e}")
+        other = [
+            name
+            for name, row in self.rows.items()
+            if len({row[f"{word} iterations"] for word in ("central", "fem", "ckks")}) > 1
+        ]
+        print(f"rows with differing numbers of iterations: {len(other)} {other or ''}")
 
 
 if __name__ == "__main__":

@@ -35,11 +35,11 @@ def test_a_stranger_cannot_make_a_box_in_a_partys_name():
         boxes.open_box(forged, theirs, boxes.public(ours), b"run")
 
 
-@pytest.mark.parametrize("parties", [2, 10, 11, 60])
+@pytest.mark.parametrize("parties", [2, 10, 11, 12, 100])
 def test_doubles_survive_to_the_last_digit(parties):
     """The hardest limbs: all ones, all zeros, both signs, many sizes."""
     rng = np.random.default_rng(parties)
-    scheme = cipher.Limbs(parties)
+    scheme = cipher.Limbs.of(parties)
     secret = scheme.keys()
     context, server = cipher.load(secret), cipher.load(cipher.public(secret))
     size = 40
@@ -47,7 +47,7 @@ def test_doubles_survive_to_the_last_digit(parties):
     for row in rows:
         row[:4] = (-(2.0**-56), 2.0**40 - 2.0**-12, -(2.0**40), 0.0)
     sealed = [scheme.encrypt(context, row) for row in rows]
-    total = scheme.decrypt(context, cipher.add(server, sealed, whole=False), size)
+    total = scheme.decrypt(context, cipher.add(server, sealed), size)
     # Exactly the sum of the parties' multiples of 2^-56, as integers of any length.
     exact = [sum(int(np.rint(np.ldexp(v, 56))) for v in column) for column in np.array(rows).T]
     assert total.tolist() == [float(np.ldexp(float(v), -56)) for v in exact]
@@ -65,33 +65,61 @@ def test_integers_survive_exactly(parties):
     for row in rows:
         row[:2] = limit, -limit
     sealed = [scheme.encrypt(context, row.view(np.uint64)) for row in rows]
-    total = scheme.decrypt(context, cipher.add(server, sealed, whole=True), 100)
+    total = scheme.decrypt(context, cipher.add(server, sealed), 100)
     assert np.array_equal(total.view(np.int64), sum(rows))
 
 
 def test_more_parties_than_are_proved_are_refused():
     with pytest.raises(ValueError, match="use 'masked'"):
-        cipher.Limbs(20_000)
+        cipher.Limbs.of(10**6)
     with pytest.raises(ValueError, match="use 'masked'"):
         cipher.Whole.of(10**6)
 
 
 def test_another_key_does_not_open(blobs):
-    scheme = cipher.Limbs(3)
+    scheme = cipher.Limbs.of(3)
     one, two = cipher.load(scheme.keys()), cipher.load(scheme.keys())
     sealed = scheme.encrypt(one, np.arange(5.0))
     with pytest.raises(FederationError, match="not under this key"):
         scheme.decrypt(two, sealed, 5)
 
 
+@pytest.mark.parametrize("parties", [2, 3, 11, 12, 190, 40_000])
+def test_limbs_neither_wrap_nor_run_out(parties):
+    scheme = cipher.Limbs.of(parties)
+    most = parties * (2**scheme.bits - 1)  # the largest sum of a limb
+    assert most <= min(scheme.ring.prime // 2, 2**53)
+    assert scheme.bits * scheme.count >= 56 + 70
+    assert scheme.count == (3 if parties < 2000 else 4)
+    assert sum(scheme.ring.moduli) <= 109  # the tables' bound at degree 4096
+
+
+def test_the_noise_of_the_largest_sum_leaves_room():
+    """Uniform plaintexts, as noisy as they come, from as many parties as the smaller ring takes."""
+    for scheme in (cipher.Limbs.of(11), cipher.Whole.of(11)):
+        ring = scheme.ring
+        assert ring.adds(11)
+        context = cipher.load(ring.keys())
+        rng = np.random.default_rng(0)
+        half = ring.prime // 2
+        rows = [rng.integers(-half, half, 4096) for _ in range(11)]
+        sealed = cipher.add(context, [ring.encrypt(context, row) for row in rows])
+        total = ring.decrypt(context, sealed, 4096)
+        exact = [
+            (sum(int(v) for v in column) + half) % ring.prime - half
+            for column in zip(*rows, strict=True)
+        ]
+        assert total.tolist() == exact
+
+
 def test_many_numbers_share_few_ciphertexts():
-    whole, limbs = cipher.Whole.of(10), cipher.Limbs(10)
+    whole, limbs = cipher.Whole.of(10), cipher.Limbs.of(10)
     assert len(whole.encrypt(cipher.load(whole.keys()), np.zeros(4096, np.uint64))) == 1
-    assert len(limbs.encrypt(cipher.load(limbs.keys()), np.zeros(512))) == 1
+    assert len(limbs.encrypt(cipher.load(limbs.keys()), np.zeros(1365))) == 1
 
 
 def test_sums_too_large_are_refused_not_wrapped():
-    scheme = cipher.Limbs(2)
+    scheme = cipher.Limbs.of(2)
     with pytest.raises(FederationError, match="too large"):
         scheme.encrypt(cipher.load(scheme.keys()), np.array([2.0**71]))
 
@@ -125,6 +153,31 @@ def test_fresh_keys_on_demand(blobs):
 
     federation.release(Stage(SumsQuery(), Exact(), "sums"))
     assert party._side._secret not in (first, b"")
+
+
+def test_keys_for_doubles_are_not_used_for_integers(blobs):
+    """The rings differ: numbers of one would wrap unnoticed in the other."""
+    from privem.core import Stage
+    from privem.models.moments import SumsQuery
+    from privem.noise.exact import Exact
+
+    doubles = federate(split(blobs, "even"), "ckks")
+    integers = federate(split(blobs, "even"), "ckks", bounds=(-30.0, 30.0), rows=1000)
+    for federation, whole in ((doubles, False), (integers, True)):
+        total = federation.release(Stage(SumsQuery(), Exact(), "sums")).statistics
+        np.testing.assert_allclose(total.total, blobs.sum(axis=0), rtol=1e-9)
+        server, party = federation._server, federation.transport.parties["party 1"]._side
+        assert server._whole is party._whole is whole
+        assert type(party)(party.state())._whole is whole
+        # As if the keys were of the other kind: the server asks for new ones, a party refuses.
+        before = party._secret
+        server._whole = not whole
+        federation.release(Stage(SumsQuery(), Exact(), "sums"))
+        assert party._secret != before
+        assert server._whole is whole
+        party._whole = not whole
+        with pytest.raises(FederationError, match="for other numbers"):
+            federation.release(Stage(SumsQuery(), Exact(), "sums"))
 
 
 def test_threshold_says_what_it_needs(blobs):

@@ -188,3 +188,13 @@ def test_nan_is_mapped_and_not_mentioned(blobs):
     bad[::7, 0] = np.nan
     statement, _ = fit(ESTIMATORS[0], federate(split(bad, "even"), "masked"))
     assert statement.spent <= 6.0
+
+
+def test_every_number_that_is_sent_has_noise(blobs):
+    """A query whose groups leave numbers out is not answered: they would leave as they are."""
+    from privem.federation.answer import Question
+
+    noise = Discrete(10.0, "add-remove", 1000.0)
+    question = Question("q", CountQuery(), noise, noise.price(CountQuery()))
+    with pytest.raises(ValueError, match="cut its numbers"):
+        answering._noisy(np.zeros(2), question, 1, None)

@@ -42,7 +42,9 @@ class Server:
 
     def __init__(self, X, protection="plain", **party):
         self.party = Party(X, "party 0", **party)
-        others = [Party(X[:2], f"party {i}") for i in (1, 2)]
+        like = {"categories": party["categories"]} if "categories" in party else {}
+        like |= {"y": party["y"][:2]} if "y" in party else {}
+        others = [Party(X[:2], f"party {i}", **like) for i in (1, 2)]
         self.federation = Federation([self.party, *others], protection=protection)
         self.agreement = self.federation.agreement
         self.run, self.round, self.plan = "run 1", 0, plan_hash(TERMS)

@@ -10,12 +10,13 @@ import typer
 
 from ..federation.agreement import PROTECTIONS
 from ..report import check_destination
+from .choices import Covariance, Method, Neighbours
 from .console import emit, emit_json, note, show
 from .failures import EXIT_CODES, Command
 from .federated import carry, fit_parties, take_part
-from .fitting import Covariance, Neighbours, Settings
-from .founding import found, make_keys, show_status, standing
+from .founding import agreed, found, make_keys, show_status, standing
 from .kinds import Kind
+from .settings import Settings
 from .summary import describe
 
 __all__ = ["federate"]
@@ -78,6 +79,19 @@ def init(
         str | None,
         typer.Option("--columns", metavar="A,B,...", help="Which columns, without --bound."),
     ] = None,
+    target: Annotated[
+        str | None,
+        typer.Option("--target", metavar="COLUMN", help="Which of them a regression explains."),
+    ] = None,
+    category: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--category",
+            metavar="COLUMN=A,B,...",
+            help="The categories of a column, for every column, instead of --bound: for --model "
+            "categorical.",
+        ),
+    ] = None,
     rows: Annotated[
         int | None, typer.Option("--rows", min=1, help="Public bound on the number of records.")
     ] = None,
@@ -109,6 +123,8 @@ def init(
         address,
         bound or [],
         columns,
+        target,
+        category or [],
         protection=protection,
         dropouts=dropouts,
         colluders=colluders,
@@ -125,7 +141,8 @@ def init(
     for name in terms["parties"]:
         where = folder / name if name in (party or []) else f"FOLDER-OF-{name}"
         emit(f"       privem federate party {where} DATA\n")
-    emit(f"       privem federate run {folder / 'server'} -k 3 -o model.json\n")
+    what = "-m regression-mixture -k 2" if target else "-m categorical -k 2" if category else "-k 3"
+    emit(f"       privem federate run {folder / 'server'} {what} -o model.json\n")
 
 
 @federate.command(cls=Command, epilog=EXIT_CODES)
@@ -176,15 +193,22 @@ def party(
 @federate.command(cls=Command, epilog=EXIT_CODES)
 def run(
     folder: Folder,
-    components: Annotated[
-        int, typer.Option("--components", "-k", min=1, help="Components, clusters or factors.")
-    ],
     output: Annotated[
         Path, typer.Option("--output", "-o", metavar="FILE", help="Where to save the model (JSON).")
     ],
     model: Annotated[
-        Kind, typer.Option("--model", "-m", help="Gaussian mixture, k-means or factor analysis.")
+        Kind, typer.Option("--model", "-m", metavar="NAME", help="What to fit, as privem fit.")
     ] = Kind.gmm,
+    components: Annotated[
+        int | None,
+        typer.Option(
+            "--components",
+            "-k",
+            min=1,
+            help="Number of components, clusters, factors, lines or classes; the others have none "
+            "to choose.",
+        ),
+    ] = None,
     covariance: Annotated[
         Covariance | None,
         typer.Option("--covariance", help="Shape of a mixture's covariances. Default: full."),
@@ -217,6 +241,13 @@ def run(
     n_iter: Annotated[
         int | None, typer.Option("--n-iter", min=1, help="Iterations of a private fit.")
     ] = None,
+    noise_variance: Annotated[
+        float | None,
+        typer.Option("--noise-variance", help="Of the noise, where it is known (regressions)."),
+    ] = None,
+    method: Annotated[
+        Method | None, typer.Option("--method", help="How symmetric models are fitted.")
+    ] = None,
     patience: Annotated[
         float,
         typer.Option(
@@ -234,10 +265,9 @@ def run(
     """Fit a model over all parties and save it.
 
     FOLDER is the server's. If the fit stops in the middle, the same command goes on after the last
-    finished round: nothing is asked, or paid for, twice.
+    finished round: nothing is asked, or paid for, twice. Which column is the target, and which
+    categories there are, was said when the federation was founded.
     """
-    if model not in (Kind.gmm, Kind.kmeans, Kind.fa):
-        raise click.UsageError(f"--model {model} does not fit on a federation in this version")
     settings = Settings(
         model,
         components,
@@ -250,6 +280,9 @@ def run(
         delta=delta,
         neighbours=neighbours,
         n_iter=n_iter,
+        noise_variance=noise_variance,
+        method=method,
+        **agreed(folder, model),
     )
     settings.estimator()  # Complains about parameters before anybody is asked.
     destination = check_destination(output)

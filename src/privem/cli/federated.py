@@ -16,16 +16,17 @@ import click
 from sklearn.exceptions import ConvergenceWarning
 
 from ..core import Release, Stage
-from ..federation import Federation, FederationError, Journal
+from ..federation import Agreement, Federation, FederationError, Journal
 from ..federation.errors import ServerAway
 from ..federation.flower.folders import PartyFolder, Terms, locked, write_whole
+from ..federation.holding import read_categories
 from ..report import CannotWrite
 from ..sources import read_file
 from .console import emit, note
 from .failures import ExitCode, Failure, reading_data
-from .fitting import Settings
 from .founding import last_run, reading_folder
 from .progress import FitProgress
+from .settings import Settings
 from .summary import NOT_PRIVATE, public_results
 
 __all__ = ["carry", "fit_parties", "take_part"]
@@ -70,9 +71,9 @@ def take_part(
         place = PartyFolder(folder)
     with locked(folder, "a party"):
         with reading_data():
-            rows = read_file(data, columns=place.terms.columns, weight=weight)
+            rows, more = _rows(place.terms, data, weight)
         with reading_folder():
-            party = place.party(rows, epsilon, delta, n_jobs=n_jobs)
+            party = place.party(rows, epsilon, delta, n_jobs=n_jobs, **more)
 
         def keep(state: bytes) -> None:
             place.keep(state)
@@ -87,6 +88,28 @@ def take_part(
         app = client_app(party, keep)
         ca = terms.ca.encode("ascii")
         Node(app, terms.address, ca, place.key, folder / "node", say).serve()
+
+
+def _rows(terms: Terms, data: Path, weight: str | None) -> tuple[Any, dict[str, Any]]:
+    """A party's rows as they were agreed on, and what its columns mean."""
+    if terms.agreement.categories is not None:
+        known = {"categories": terms.agreement.categories}
+        return read_categories(data, terms.columns, weight), known
+    rows = read_file(data, columns=terms.columns, weight=weight)
+    if not terms.agreement.target or terms.columns is None:
+        return rows, {}
+    return rows, {"y": terms.columns[-1]}
+
+
+def _tell_bounds(estimator: Any, settings: Settings, agreement: Agreement) -> None:
+    """Agreed bounds are those of a private fit; the target's come last."""
+    low, high = agreement.low, agreement.high
+    if settings.exact or low is None or high is None or agreement.categories is not None:
+        return
+    if agreement.target:
+        estimator.target_bounds = (low[-1], high[-1])
+        low, high = low[:-1], high[:-1]
+    estimator.bounds = (low, high)
 
 
 def fit_parties(
@@ -124,8 +147,7 @@ def _fit(run: _Run, terms: Terms, secret: bytes, patience: float, quiet: bool) -
     away: float | None = None
     while True:
         estimator = run.settings.estimator()
-        if not run.settings.exact and terms.agreement.low is not None:
-            estimator.bounds = (terms.agreement.low, terms.agreement.high)
+        _tell_bounds(estimator, run.settings, terms.agreement)
         journal = Journal(run.folder)
 
         def fit(
@@ -168,6 +190,7 @@ def _summary(
         "parties": agreement.names,
         "protection": agreement.protection,
         "columns": estimator._names(),
+        **({"target": settings.target} if settings.target else {}),
         "components": settings.components,
         "private": not settings.exact,
         "epsilon": estimator.epsilon,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -22,12 +24,14 @@ from ..federation.flower.folders import (
     read_card,
     split_address,
 )
+from ..federation.holding import code_bounds
 from ..federation.masked import Identity
 from ..federation.trust import trust
 from .failures import ExitCode, Failure
-from .options import limits_of
+from .kinds import FACTS, Kind
+from .options import categories_of, limits_of
 
-__all__ = ["found", "last_run", "make_keys", "reading_folder", "show_status", "standing"]
+__all__ = ["agreed", "found", "last_run", "make_keys", "reading_folder", "show_status", "standing"]
 
 
 @contextmanager
@@ -58,18 +62,15 @@ def found(
     address: str,
     bounds: Sequence[str],
     columns: str | None,
+    target: str | None = None,
+    categories: Sequence[str] = (),
     **terms: Any,
 ) -> dict[str, Any]:
     """Make a federation's folders; what was agreed."""
-    if bounds and columns:
-        raise click.UsageError("--bound names the columns; leave out --columns")
     if len(set(parties)) != len(parties) or {"server"} & set(parties):
         raise click.UsageError("--party takes a different name each time, and not 'server'")
-    limits = limits_of(bounds)
-    names = list(limits)
-    if columns:
-        names = [name.strip() for name in columns.split(",")]
-    low, high = map(tuple, zip(*limits.values(), strict=True)) if limits else (None, None)
+    names, low, high, kinds = _columns(bounds, columns, target, categories)
+    terms |= {"target": target is not None, "categories": kinds}
     with reading_folder():
         # What cannot work is refused before any file is made.
         given = [read_card(path) for path in cards]
@@ -93,10 +94,68 @@ def found(
         "parties": agreement.names,
         "protection": agreement.protection,
         "columns": made.columns,
+        "target": target,
         "cohort": agreement.cohort,
         "agreement": agreement.hash,
         "trust": trust(agreement, None),
     }
+
+
+def _columns(
+    bounds: Sequence[str], columns: str | None, target: str | None, categories: Sequence[str]
+) -> tuple[list[str], Any, Any, Any]:
+    """Names of the columns, a target's last; their bounds; and their categories."""
+    if categories:
+        if bounds or columns or target:
+            raise click.UsageError(
+                "--category names the columns; leave out --bound, --columns and --target"
+            )
+        known = categories_of(categories)
+        kinds = tuple(tuple(part) for part in known.values())
+        return list(known), *code_bounds(kinds), kinds
+    if bounds and columns:
+        raise click.UsageError("--bound names the columns; leave out --columns")
+    limits = limits_of(bounds)
+    names = [name.strip() for name in columns.split(",")] if columns else list(limits)
+    if target is not None:
+        if target not in names or len(names) < 2:
+            raise click.UsageError(
+                "--target names one of the columns that --bound or --columns name"
+            )
+        names = [*(name for name in names if name != target), target]
+    if not limits:
+        return names, None, None, None
+    low, high = map(tuple, zip(*(limits[name] for name in names), strict=True))
+    return names, low, high, None
+
+
+def agreed(folder: Path, model: Kind) -> dict[str, Any]:
+    """What a federation says about the columns, as options of a fit; refuses other models."""
+    with reading_folder():
+        terms = Terms.load(folder)
+    target, categories = terms.agreement.target, terms.agreement.categories
+    if FACTS[model].target != target:
+        why = "explains a target, and this federation has none: found one with init --target"
+        raise click.UsageError(
+            f"--model {model} " + ("has no target, and this federation has one" if target else why)
+        )
+    if (model is Kind.categorical) != (categories is not None):
+        raise click.UsageError(
+            "--model categorical and the --category of privem federate init go together"
+        )
+    names = terms.columns or ()
+    if target:
+        return {"target": names[-1]}
+    if categories is None:
+        return {}
+    return {"categories": tuple(map(_option, names, categories))}
+
+
+def _option(name: str, categories: Sequence[Any]) -> str:
+    """As ``--category`` takes it."""
+    line = io.StringIO()
+    csv.writer(line).writerow(categories)
+    return f"{name}={line.getvalue().strip()}"
 
 
 def last_run(folder: Path) -> Path | None:

@@ -3,40 +3,88 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..federation import Federation
+from ..federation.holding import plain_categories
+from ..models.categorical_mixture import declared
 
 if TYPE_CHECKING:
     from .base import Estimator
 
-__all__ = ["open_federation"]
+__all__ = ["agreed_categories", "begin_mean", "open_federation", "refuse_rows_arguments"]
 
-# Whose questions parties know how to check (privem.federation.wire).
-_FEDERATED = ("GaussianMixture", "KMeans", "FactorAnalysis")
 # Parameters that say nothing about what is fitted.
 _ASIDE = ("verbose", "verbose_interval", "n_jobs", "copy", "copy_x")
 
 
 def open_federation(estimator: Estimator, X: Federation, weight: Any, groups: Any) -> Federation:
     """Open a run for this estimator; parties hear its parameters."""
+    refuse_rows_arguments(weight, groups)
+    _refuse_local(getattr(estimator, "trust", "central"))
+    _refuse_other_columns(estimator, X)
+    _refuse_row_starts(estimator)
+    private = getattr(estimator, "epsilon", None) is not None
+    failure = estimator._terms(None).failure if private else 0.0
+    params = estimator.get_params(deep=False)
+    X.begin(_terms(type(estimator).__name__, params), failure, private)
+    return X
+
+
+def begin_mean(X: Federation, params: Mapping[str, Any], failure: float) -> None:
+    """Open a run for ``private_mean``."""
+    _refuse_local(params["trust"])
+    if X.target or X.categories is not None:
+        raise ValueError("private_mean is of columns of numbers: parties without y= or categories=")
+    X.begin(_terms("private_mean", params), failure, True)
+
+
+def refuse_rows_arguments(weight: Any, groups: Any) -> None:
+    """What belongs to rows is with the parties."""
     if weight is not None or groups is not None:
         raise TypeError(
             "sample_weight and groups belong to rows, which are with the parties: give weights to "
             "each Party's rows"
         )
-    if type(estimator).__name__ not in _FEDERATED:
-        raise NotImplementedError(
-            f"{type(estimator).__name__} does not fit on a federation in this version; "
-            f"{', '.join(_FEDERATED)} do"
+
+
+def agreed_categories(X: Federation, given: Any) -> list[NDArray[Any]]:
+    """The categories that all parties have declared; they are public, and never read off rows."""
+    if X.categories is None:
+        raise ValueError(
+            "categories over a federation are public: give every party the same list, "
+            "Party(rows, name, categories=...); to read them off rows would give rare ones away"
         )
-    _refuse_row_starts(estimator)
-    private = getattr(estimator, "epsilon", None) is not None
-    failure = estimator._terms(None).failure if private else 0.0
-    X.begin(_terms(estimator), failure, private)
-    return X
+    known = declared(X.categories, None, len(X.categories))
+    if given is not None and plain_categories(declared(given, None, len(known))) != X.categories:
+        raise ValueError(
+            "categories= are not those that the parties have agreed on; leave them out"
+        )
+    return known
+
+
+def _refuse_local(trust: str) -> None:
+    if trust == "local":
+        raise ValueError(
+            "trust='local' is of people who answer one by one, a federation is of parties that sum "
+            "their rows: fit with trust='central', where each party adds noise to its own sums"
+        )
+
+
+def _refuse_other_columns(estimator: Estimator, X: Federation) -> None:
+    """Whether the last column is a target, and whether columns hold categories, is agreed on."""
+    name = type(estimator).__name__
+    needs = bool(estimator.__sklearn_tags__().target_tags.required)
+    if needs and not X.target:
+        raise ValueError(f"{name} has a target: give it to every party, Party(rows, name, y)")
+    if X.target and not needs:
+        raise ValueError(f"{name} has no target, and these parties have one: make them without y")
+    if X.categories is not None and name != "CategoricalMixture":
+        raise ValueError(f"{name} is for numbers, and these parties hold categories")
 
 
 def _refuse_row_starts(estimator: Estimator) -> None:
@@ -55,15 +103,16 @@ def _refuse_row_starts(estimator: Estimator) -> None:
         )
 
 
-def _terms(estimator: Estimator) -> dict[str, str]:
+def _terms(name: str, params: Mapping[str, Any]) -> dict[str, str]:
     """Name and parameters in words, arrays by their hash: what parties see and know again."""
-    found = {"estimator": type(estimator).__name__}
-    for name, value in sorted(estimator.get_params(deep=False).items()):
-        if name in _ASIDE:
+    found = {"estimator": name}
+    for key, value in sorted(params.items()):
+        if key in _ASIDE:
             continue
-        if isinstance(value, np.ndarray | list | tuple) and np.size(value) > 8:
-            array = np.asarray(value)
-            found[name] = "sha256:" + hashlib.sha256(array.astype("<f8").tobytes()).hexdigest()
-        else:
-            found[name] = repr(value)[:500]
+        text = repr(value)
+        if isinstance(value, np.ndarray):
+            text = f"{value.shape} {value.tolist()!r}"
+        if len(text) > 200:
+            text = "sha256:" + hashlib.sha256(text.encode()).hexdigest()
+        found[key] = text
     return found

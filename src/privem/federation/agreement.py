@@ -59,6 +59,10 @@ class Agreement:
         Whether records have weights.
     paper : bool
         ``"ckks"`` in the way of 001, for comparison.
+    target : bool
+        Whether the last column is a target.
+    categories : tuple of tuples, optional
+        Of each column, where rows are codes of categories.
     seed : str
         Public random bytes (hexadecimal), drawn after all keys are known: they choose each party's
         peers where there are too many for all pairs (``"masked"``).
@@ -82,6 +86,8 @@ class Agreement:
     weighted: bool = False
     paper: bool = False
     seed: str = ""
+    target: bool = False
+    categories: tuple[tuple[Any, ...], ...] | None = None
 
     def __post_init__(self) -> None:
         names = [card.name for card in self.members]
@@ -173,7 +179,10 @@ class Agreement:
         """The inverse of :meth:`to_dict`, also after JSON."""
         members = tuple(Card(**card) for card in values["members"])
         low, high = (_floats(values.get(word)) for word in ("low", "high"))
-        return cls(**{**values, "members": members, "low": low, "high": high})
+        parts = values.get("categories")
+        categories = None if parts is None else tuple(tuple(part) for part in parts)
+        more = {"members": members, "low": low, "high": high, "categories": categories}
+        return cls(**{**values, **more})
 
 
 def _floats(values: Sequence[float] | None) -> tuple[float, ...] | None:

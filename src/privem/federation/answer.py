@@ -18,12 +18,23 @@ from ..core import Block, Query, Release, Rows, Scratch, Spent, Stage
 from ..noise.discrete import draw, lattice
 from ..noise.entropy import Entropy, os_entropy
 from ..sources import LocalSource
-from ..tree import Array, ravel, unravel
+from ..tree import Array, leaves, ravel, unravel
+from . import magnitude_models  # noqa: F401  (adds the bounds of more queries)
 from .agreement import Agreement
 from .cipher import Whole
 from .magnitude import exact_grid
 
-__all__ = ["Question", "Unanswerable", "answer", "empty", "grid_of", "noise_of", "on_grid", "read"]
+__all__ = [
+    "Question",
+    "Unanswerable",
+    "answer",
+    "empty",
+    "grid_of",
+    "noise_of",
+    "on_grid",
+    "read",
+    "sizes",
+]
 
 
 class Unanswerable(ValueError):
@@ -58,7 +69,7 @@ def on_grid(question: Question, agreement: Agreement) -> bool:
     """Whether integers are added, rather than doubles."""
     if question.prices or agreement.protection in ("masked", "threshold"):
         return True
-    # Encrypted doubles take eight times the room of integers on a grid that bounds allow.
+    # Encrypted doubles take three slots, integers on a grid that bounds allow one.
     bounded = agreement.low is not None and agreement.rows is not None
     return agreement.protection == "ckks" and bounded and not agreement.paper
 
@@ -84,10 +95,17 @@ def answer(
     agreement: Agreement,
     n_jobs: int | None = None,
     entropy: Entropy = os_entropy,
+    key: bytes = b"",
 ) -> NDArray[Any]:
-    """A party's numbers: uint64 (integers modulo 2^64) or float64."""
+    """A party's numbers: uint64 (integers modulo 2^64) or float64.
+
+    ``key`` is what its records draw their cells from: secret, and the same throughout a run.
+    """
     stage = Stage(question.query, _Sum())
-    sums = ravel(LocalSource(rows, n_jobs).release(stage).statistics)
+    source = LocalSource(rows, n_jobs, key=key)
+    if not key and getattr(question.query, "cell", None) is not None:
+        raise Unanswerable("a question about a cell belongs to a run")
+    sums = ravel(source.release(stage).statistics)
     if question.prices:
         return _noisy(sums, question, agreement.share, entropy).view(np.uint64)
     if not np.isfinite(sums).all():
@@ -102,6 +120,9 @@ def answer(
 
 def _noisy(sums: Array, question: Question, share: int, entropy: Entropy) -> NDArray[np.int64]:
     groups = question.query.groups(question.noise.neighbours)
+    edges = [0, *(group.where.stop for group in groups)]
+    if [group.where.start for group in groups] != edges[:-1] or edges[-1] != sums.size:
+        raise ValueError("the groups of a query must cut its numbers, in order, into pieces")
     out = np.empty(sums.size, dtype=np.int64)
     for group, spent in zip(groups, question.prices, strict=True):
         noise = draw(spent, group.dimension, entropy, share)
@@ -112,6 +133,11 @@ def _noisy(sums: Array, question: Question, share: int, entropy: Entropy) -> NDA
 def empty(query: Query[Any], features: int) -> Any:
     """The statistic of no rows: its kind and shapes."""
     return query(Block(np.empty((0, features))), Scratch())
+
+
+def sizes(query: Any, features: int) -> tuple[tuple[str, int], ...]:
+    """Names and sizes of the leaves of a query's statistic."""
+    return tuple((name, leaf.size) for name, leaf in leaves(empty(query, features)).items())
 
 
 def read(

@@ -1,18 +1,25 @@
-"""What a party has given away, counted by itself."""
+"""What a party has given away, counted by itself.
+
+Questions about a cell of a run's partition concern the records in that cell alone. Cells are drawn
+by the party itself, anew for each run, so whoever is in one cell of a run pays for its questions
+and for none of another cell's. :func:`dearest` prices a run's cells by an event that is no cheaper
+than any of them: release by release, the least noise and the most numbers.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from itertools import zip_longest
 
-from ..accounting import Event, Failure, compose, epsilon
+from ..accounting import Event, Failure, Gaussian, Laplace, compose, epsilon
 from ..core import Spent
 from ..meter import event_of
 from .answer import Question
 from .codec import BadMessage
 
-__all__ = ["OwnBudget", "believe"]
+__all__ = ["OwnBudget", "believe", "dearest"]
 
 _STEPS = (2**24, 2**40)
 # Records that a party reckons with at least, where none were agreed on.
@@ -76,24 +83,34 @@ class OwnBudget:
         if not 0 < delta < 1:
             raise ValueError(f"delta of a party must lie between 0 and 1, got {delta}")
         self.limit, self.delta = limit, delta
-        self.spent: tuple[Spent, ...] = ()
+        self.spent: tuple[tuple[int, Spent], ...] = ()
+        """Every answer's price, with the number of its run."""
         self.failures: tuple[float, ...] = ()
 
-    def _event(self, more: Sequence[Spent], failure: float) -> Event:
-        failures = [Failure(f) for f in (*self.failures, failure) if f]
-        return compose(*failures, *(event_of(s) for s in (*self.spent, *more)))
+    def _event(self, more: Sequence[tuple[int, Spent]], failure: float) -> Event:
+        events: list[Event] = [Failure(f) for f in (*self.failures, failure) if f]
+        partitions: dict[int, dict[int, list[Spent]]] = {}
+        for run, spent in (*self.spent, *more):
+            if spent.cell is None:
+                events.append(event_of(spent))
+            else:
+                partitions.setdefault(run, {}).setdefault(spent.cell, []).append(spent)
+        for cells in partitions.values():
+            events += dearest(cells.values())
+        return compose(*events)
 
-    def charge(self, prices: Sequence[Spent], failure: float = 0.0) -> bool:
+    def charge(self, prices: Sequence[Spent], failure: float = 0.0, run: int = 0) -> bool:
         """Add a cost if the limit allows; ``False``, and nothing added, if not.
 
         An exact answer (no prices) has no finite cost.
         """
+        priced = [(run, spent) for spent in prices]
         if self.limit is not None:
             if not prices:
                 return False
-            if not epsilon(self._event(prices, failure), self.delta, "auto") <= self.limit:
+            if not epsilon(self._event(priced, failure), self.delta, "auto") <= self.limit:
                 return False
-        self.spent = (*self.spent, *prices)
+        self.spent = (*self.spent, *priced)
         self.failures = (*self.failures, failure) if failure else self.failures
         return True
 
@@ -101,3 +118,29 @@ class OwnBudget:
     def epsilon(self) -> float:
         """What all private answers so far cost together, at the party's delta."""
         return epsilon(self._event((), 0.0), self.delta, "auto")
+
+
+def dearest(cells: Iterable[Sequence[Spent]]) -> list[Event]:
+    """Events that cost whoever is in any one of the cells at least what it did.
+
+    An event's cost falls with its noise and grows with how many numbers it has, so the worst of the
+    first, second, ... release of every cell (dearest first) bounds each cell's own.
+
+    Examples
+    --------
+    >>> one = Spent("x", "gaussian", 2, 1.0, 0.0, 2.0**-20, 2**24, cell=0)
+    >>> dearest([[one], [replace(one, cell=1)]]) == [event_of(one)]
+    True
+    """
+    found: list[Event] = []
+    kept = [sorted(cell, key=lambda spent: spent.multiplier) for cell in cells]
+    for kind in ("gaussian", "laplace"):
+        for spents in zip_longest(*([s for s in cell if s.kind == kind] for cell in kept)):
+            some = [spent for spent in spents if spent is not None]
+            multiplier = min(spent.multiplier for spent in some)
+            dimension = max(spent.dimension for spent in some)
+            if kind == "gaussian":
+                found.append(Gaussian(multiplier, dimension, min(spent.steps for spent in some)))
+            else:
+                found.append(Laplace(multiplier, dimension))
+    return found

@@ -25,6 +25,7 @@ from .protection import Inside, Mail, Opened, Round
 __all__ = ["CkksParty", "CkksServer", "body_of", "sealed_from", "usable"]
 
 _MAX_CIPHERTEXTS = 2**12
+_KEYS = {True: "keys for integers", False: "keys for doubles"}  # other rings: never mixed up
 
 
 def body_of(payload: bytes, fields: dict[str, set[str]]) -> tuple[str, dict[str, Any]]:
@@ -56,7 +57,7 @@ class CkksServer:
     """Carries boxes, adds ciphertexts; holds parameters and no key."""
 
     def __init__(self, state: bytes = b"") -> None:
-        self._epoch, self._keeper, self._public = 0, "", b""
+        self._epoch, self._keeper, self._public, self._whole = 0, "", b"", False
         self._holders: set[str] = set()
         self._boxes: dict[str, bytes] = {}  # of those who do not have their key yet
         self._context: Any = None
@@ -64,6 +65,7 @@ class CkksServer:
             body = decode(state)[1]
             self._epoch, self._keeper = body["epoch"], body["keeper"]
             self._public, self._boxes = body["public"], dict(body["boxes"])
+            self._whole = body["whole"]
             self._holders = set(body["holders"])
 
     def state(self) -> bytes:
@@ -74,6 +76,7 @@ class CkksServer:
                 "epoch": self._epoch,
                 "keeper": self._keeper,
                 "public": self._public,
+                "whole": self._whole,
                 "boxes": self._boxes,
                 "holders": sorted(self._holders),
             },
@@ -85,7 +88,8 @@ class CkksServer:
 
     def collect(self, this: Round) -> Generator[Mail, Mail, Opened]:
         """Keys if need be, uploads, the opening."""
-        if not self._public or not set(this.active) <= {*self._boxes, *self._holders}:
+        served = set(this.active) <= {*self._boxes, *self._holders}
+        if not self._public or not served or self._whole != this.whole:
             yield from self._keys(this)
         if self._context is None:
             self._context = cipher.load(self._public)
@@ -108,7 +112,7 @@ class CkksServer:
         if len(uploads) < max(this.agreement.minimum, this.agreement.opened_by):
             raise TooFewParties("too few parties sent their sums: nothing was opened")
         sealed = [sealed_from(body["sealed"]) for body in uploads.values()]
-        total = cipher.add(self._context, sealed, this.whole)
+        total = cipher.add(self._context, sealed)
         for opener in uploads:
             message = encode("open", {"epoch": self._epoch, "sealed": total, "size": this.size})
             replies = yield {opener: message}
@@ -119,14 +123,14 @@ class CkksServer:
 
     def _keys(self, this: Round) -> Generator[Mail, Mail, None]:
         for keeper in this.active:
-            self._epoch += 1 + 64 * this.attempt
+            self._epoch += 1
             replies = yield {keeper: encode("make keys", {"epoch": self._epoch})}
             made = usable(replies, "keys", {"public", "boxes"}).get(keeper)
             if made is None:
                 continue
             if not (isinstance(made["public"], bytes) and isinstance(made["boxes"], dict)):
                 raise BadMessage("expected keys")
-            self._public, self._context = made["public"], None
+            self._public, self._whole, self._context = made["public"], this.whole, None
             self._boxes, self._keeper = made["boxes"], keeper
             self._holders = {keeper}
             return
@@ -137,14 +141,17 @@ class CkksParty:
     """Makes or receives keys, encrypts its numbers, opens sums."""
 
     def __init__(self, state: bytes = b"") -> None:
-        self._run, self._epoch, self._secret, self._context = "", 0, b"", None
+        self._run, self._epoch, self._secret, self._whole = "", 0, b"", False
+        self._context: Any = None
         if state:
             body = decode(state)[1]
             self._run, self._epoch, self._secret = body["run"], body["epoch"], body["secret"]
+            self._whole = body["whole"]
 
     def state(self) -> bytes:
-        """The key, its number and its run."""
-        return encode("ckks", {"run": self._run, "epoch": self._epoch, "secret": self._secret})
+        """The key, its number, its run, and whether it is for integers."""
+        key = {"run": self._run, "epoch": self._epoch, "secret": self._secret}
+        return encode("ckks", {**key, "whole": self._whole})
 
     def _load(self) -> Any:
         if self._context is None:
@@ -163,7 +170,7 @@ class CkksParty:
         )
         if inside.run != self._run:
             self._run = inside.run
-            self._keep(0, b"")
+            self._keep(0, b"", False)
         epoch = body["epoch"]
         if type(epoch) is not int or epoch < self._epoch:
             raise BadMessage("these keys are no longer in use")
@@ -175,36 +182,40 @@ class CkksParty:
         if kind == "upload":
             if epoch != self._epoch:
                 self._receive(epoch, body["keeper"], body["box"], inside)
+            if self._whole != inside.whole:
+                raise BadMessage("these keys are for other numbers")
             return encode("sealed", {"sealed": scheme.encrypt(self._load(), inside.numbers())})
-        if epoch != self._epoch or not self._secret or type(body["size"]) is not int:
+        fits = epoch == self._epoch and self._secret and self._whole == inside.whole
+        if not fits or type(body["size"]) is not int:
             raise BadMessage("there is no key to open this with")
         return numbers_message(
             scheme.decrypt(self._load(), sealed_from(body["sealed"]), body["size"])
         )
 
-    def _keep(self, epoch: int, secret: bytes) -> None:
-        self._epoch, self._secret, self._context = epoch, secret, None
+    def _keep(self, epoch: int, secret: bytes, whole: bool) -> None:
+        self._epoch, self._secret, self._whole, self._context = epoch, secret, whole, None
 
     def _make(self, epoch: int, scheme: cipher.Whole | cipher.Limbs, inside: Inside) -> bytes:
         secret = scheme.keys()
-        purpose = inside.purpose("keys", epoch)
+        purpose = inside.purpose(_KEYS[inside.whole], epoch)
         sealed = {
             card.name: boxes.seal(secret, inside.box_key, card.box, purpose)
             for card in inside.agreement.members
             if card.name != inside.name
         }
-        self._keep(epoch, secret)
+        self._keep(epoch, secret, inside.whole)
         return encode("keys", {"public": cipher.public(secret), "boxes": sealed})
 
     def _receive(self, epoch: int, keeper: Any, box: Any, inside: Inside) -> None:
         if keeper not in inside.agreement.names or not isinstance(box, bytes):
             raise BadMessage("the keys come from nobody in the federation")
         sender = inside.agreement.card(keeper).box
+        purpose = inside.purpose(_KEYS[inside.whole], epoch)
         try:
-            secret = boxes.open_box(box, inside.box_key, sender, inside.purpose("keys", epoch))
+            secret = boxes.open_box(box, inside.box_key, sender, purpose)
         except boxes.BoxError as problem:
             raise BadMessage(str(problem)) from None
-        self._keep(epoch, secret)
+        self._keep(epoch, secret, inside.whole)
 
 
 def largest(prices: Any, noise: Any, parties: int) -> float:

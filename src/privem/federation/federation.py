@@ -7,17 +7,16 @@ import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Self
 
-import numpy as np
-
 from ..core import Block, Release, Stage
 from .agreement import Agreement
-from .answer import Question, grid_of, on_grid, read
+from .answer import Question, grid_of, on_grid, read, sizes
 from .cipher import Whole
 from .ckks import CkksServer, largest
 from .errors import FederationError, TooFewParties
+from .holding import Categories, code_bounds, column_bounds
 from .journal import Journal
-from .messages import plan_hash, write_question
-from .party import Party, sizes
+from .messages import plan_hash, read_question, write_question
+from .party import Party
 from .protection import Opened, Round
 from .protections import server_side
 from .talk import Talk
@@ -45,7 +44,10 @@ class Federation:
         The fewest parties whose sum is ever opened.
     bounds : (low, high), optional
         Public bounds of the features (numbers, or one per feature): exact masked fits need them,
-        exact encrypted ones take an eighth of the room with them and ``rows``.
+        exact encrypted ones take less room with them and ``rows``.
+    target_bounds : (low, high), optional
+        Of the target, where parties have one; by default ``bounds`` are of all columns, the
+        target's last.
     rows : int, optional
         Public bound on the number of records in all; the number itself for private fits with
         ``neighbours="replace-one"``.
@@ -74,6 +76,7 @@ class Federation:
         colluders: int = 0,
         minimum: int = 3,
         bounds: Any = None,
+        target_bounds: Any = None,
         rows: float | None = None,
         collusion: str = "some",
         paper: bool = False,
@@ -82,7 +85,10 @@ class Federation:
             require()
         if not parties:
             raise ValueError("a federation has parties")
-        low, high = _bounds(bounds, parties[0].features)
+        first = parties[0]
+        low, high = column_bounds(bounds, target_bounds, first.features, first.target)
+        if low is None and first.categories is not None:
+            low, high = code_bounds(first.categories)
         agreement = Agreement(
             tuple(party.card(protection) for party in parties),
             protection,
@@ -96,6 +102,8 @@ class Federation:
             any(party.weighted for party in parties),
             paper,
             os.urandom(32).hex(),
+            first.target,
+            first.categories,
         )
         for party in parties:
             party.join(agreement)
@@ -149,6 +157,16 @@ class Federation:
         """Whether records have weights."""
         return self.agreement.weighted
 
+    @property
+    def target(self) -> bool:
+        """Whether the last column is a target."""
+        return self.agreement.target
+
+    @property
+    def categories(self) -> Categories | None:
+        """Of each column, where records are categories."""
+        return self.agreement.categories
+
     def blocks(self, rows: int) -> Iterator[Block]:
         """Refuse: there are no rows here."""
         raise TypeError(
@@ -192,7 +210,7 @@ class Federation:
         payload = pack("terms", body)
         replies = self._talk().exchange(dict.fromkeys(self.agreement.names, payload), 0)
         if self.journal is not None and len(replies) < len(self.agreement.members):
-            self.journal.fail(0)  # so that whoever is missing is asked again
+            self.journal.fail()  # so that whoever is missing is asked again
         found: dict[str, tuple[Any, Any]] = {}
         for name, message in replies.items():
             body = unpack(message, "welcome")
@@ -244,18 +262,18 @@ class Federation:
         private = stage.noise.private
         prices = stage.noise.price(stage.query) if private else ()
         question = Question(stage.name, stage.query, stage.noise, prices)
-        check_query(stage.query, self._features)
+        written = write_question(question)
+        check_query(read_question(written).query, self._features, private)
         self._refuse_beforehand(question)
         self._round += 1
-        opened = self._open(question)
+        opened = self._open(question, written)
         # Who was not counted once is not asked again: later sums are over no more records than the
         # first, so that bounds on their number hold.
         self._active = tuple(name for name in self._active if name in opened.parties)
         return read(question, self.agreement, opened.numbers, len(opened.parties), self._features)
 
-    def _open(self, question: Question) -> Opened:
+    def _open(self, question: Question, written: bytes) -> Opened:
         """The opened sum of this round: from the journal if it is there, else from the parties."""
-        written = write_question(question)
         journal, number = self.journal, self._round
         known = None if journal is None else journal.finished(number, written)
         if known is not None:
@@ -263,12 +281,10 @@ class Federation:
             self._server = server_side(self.agreement, state)
             return opened
         layout = sizes(question.query, self._features)
-        attempt = 0 if journal is None else journal.attempts.get(number, 0)
         this = Round(
             self.agreement,
             self.run,
             number,
-            attempt,
             self._active,
             sum(size for _, size in layout),
             on_grid(question, self.agreement),
@@ -277,7 +293,7 @@ class Federation:
         )
         talk = self._talk(dict.fromkeys(self._active, written))
         try:
-            opened = talk.drive(self._server.collect(this), 1024 * attempt)
+            opened = talk.drive(self._server.collect(this))
             self._enough(opened.parties)
             if not question.prices and set(opened.parties) != set(self._active):
                 raise TooFewParties(
@@ -286,7 +302,7 @@ class Federation:
                 )
         except TooFewParties:
             if journal is not None:
-                journal.fail(number)
+                journal.fail()
             raise
         if journal is not None:
             journal.finish(written, opened, self._server.state())
@@ -313,15 +329,3 @@ def _say(found: Mapping[str, tuple[Any, Any]]) -> str:
     for name, (features, columns) in found.items():
         parts.append(f"{name}: {features if columns is None else list(columns)}")
     return "; ".join(parts)
-
-
-def _bounds(bounds: Any, d: int) -> tuple[Any, Any]:
-    if bounds is None:
-        return None, None
-    try:
-        low, high = (np.broadcast_to(np.asarray(b, dtype=np.float64), (d,)) for b in bounds)
-    except (TypeError, ValueError):
-        raise ValueError(f"bounds must be (low, high), numbers or {d} of them each") from None
-    if not (np.isfinite(low).all() and np.isfinite(high).all() and (low < high).all()):
-        raise ValueError("bounds must be finite, and low below high")
-    return tuple(low.tolist()), tuple(high.tolist())

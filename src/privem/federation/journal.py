@@ -4,7 +4,9 @@ Given the replies, everything a server and a plan do is determined. So it is eno
 each finished round, the opened sum, and for the round under way the replies of each exchange. A
 fit that is started again with the same journal and the same parameters (``random_state`` too) comes
 to the same requests, bit by bit: finished rounds are answered from the journal, and the exchange
-that was interrupted is sent again, to which a party that had answered gives the same answer.
+that was interrupted is sent again, to which a party that had answered gives the same answer. An
+exchange that too few parties answered is forgotten and sent again too: the round stays the same sum
+(a party that has opened its shares takes part in no other).
 
 Two files. ``rounds``: what was opened, appended once per round. ``current``: replies of the round
 under way, emptied when it is over. Entries carry their length and a checksum; a torn last entry is
@@ -46,12 +48,9 @@ class Journal:
         self.run: str = entries[0][1]["run"]
         self.began: dict[str, Any] | None = None
         self._rounds: list[dict[str, Any]] = []
-        self.attempts: dict[int, int] = {}
         for kind, body in entries[1:]:
             if kind == "began":
                 self.began = body
-            elif kind == "failed":
-                self.attempts[body["round"]] = self.attempts.get(body["round"], 0) + 1
             else:
                 self._rounds.append(body)
         self._replies = {body["mail"]: body["replies"] for _, body in self._load("current")}
@@ -90,11 +89,15 @@ class Journal:
         self._rounds.append(body)
         self._clear()
 
-    def fail(self, number: int) -> None:
-        """A round could not be opened: it may be tried again, as another attempt."""
-        self._append("rounds", "failed", {"round": number})
-        self.attempts[number] = self.attempts.get(number, 0) + 1
-        self._clear()
+    def fail(self) -> None:
+        """Too few answered: forget the last exchange, so that it is sent again, byte for byte."""
+        if not self._replies:
+            return
+        mail, replies = self._replies.popitem()
+        path = self._folder / "current"
+        with open(path, "r+b") as file:
+            file.truncate(path.stat().st_size - len(_entry("exchange", _exchange(mail, replies))))
+            os.fsync(file.fileno())
 
     def replies(self, mail: Mail) -> Mail | None:
         """The replies to this very mail, if it was answered before."""
@@ -102,7 +105,7 @@ class Journal:
 
     def keep(self, mail: Mail, replies: Mail) -> None:
         """Keep the replies to some mail."""
-        body = {"mail": _digest(mail), "replies": replies}
+        body = _exchange(_digest(mail), replies)
         self._append("current", "exchange", body)
         self._replies[body["mail"]] = replies
 
@@ -111,10 +114,8 @@ class Journal:
         (self._folder / "current").write_bytes(b"")
 
     def _append(self, name: str, kind: str, body: Mapping[str, Any]) -> None:
-        entry = encode(kind, body)
-        head = len(entry).to_bytes(8, "little") + hashlib.sha256(entry).digest()
         with open(self._folder / name, "ab") as file:
-            file.write(head + entry)
+            file.write(_entry(kind, body))
             file.flush()
             os.fsync(file.fileno())
 
@@ -133,6 +134,15 @@ class Journal:
             with open(path, "r+b") as file:
                 file.truncate(at)
         return found
+
+
+def _entry(kind: str, body: Mapping[str, Any]) -> bytes:
+    entry = encode(kind, body)
+    return len(entry).to_bytes(8, "little") + hashlib.sha256(entry).digest() + entry
+
+
+def _exchange(mail: bytes, replies: Mail) -> dict[str, Any]:
+    return {"mail": mail, "replies": replies}
 
 
 def _digest(mail: Mail) -> bytes:

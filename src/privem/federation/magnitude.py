@@ -97,7 +97,8 @@ def _(query: MixtureQuery, low: Array, high: Array) -> Array:
 def _second(covariance_type: str, reaches: list[Array]) -> Array:
     match covariance_type:
         case "full":
-            return np.concatenate([svec(np.outer(a, a)) for a in reaches])
+            a = np.stack(reaches)
+            return svec(a[:, :, None] * a[:, None, :]).ravel()
         case "tied":
             return np.asarray(np.max([svec(np.outer(a, a)) for a in reaches], axis=0))
         case "diag":

@@ -7,7 +7,7 @@ from collections.abc import Generator
 from typing import TYPE_CHECKING
 
 from .codec import BadMessage, decode, encode
-from .errors import TooFewParties
+from .errors import FederationError, TooFewParties
 from .protection import Inside, Mail, Opened, Round
 
 if TYPE_CHECKING:
@@ -38,15 +38,14 @@ class MaskedServer:
 
     def collect(self, this: Round) -> Generator[Mail, Mail, Opened]:
         """One masked sum over all members; whoever is no longer asked counts as missing."""
+        from .masked import Refused, masked_sum
         from .masked import TooFewParties as Missing
-        from .masked import masked_sum
 
         protocol = masked_sum(
             this.agreement.scheme,
             _run(this.run, this.number, this.question),
             this.number,
             this.size,
-            attempt=this.attempt,
         )
         try:
             mail = next(protocol)
@@ -59,6 +58,8 @@ class MaskedServer:
             return Opened(total, tuple(parties))
         except Missing as problem:
             raise TooFewParties(str(problem)) from None
+        except Refused as problem:
+            raise FederationError(f"masked sum: {problem}") from None
 
 
 class MaskedSide:
@@ -67,6 +68,8 @@ class MaskedSide:
     def __init__(self, state: bytes = b"") -> None:
         self._run, self._state = b"", b""
         self._party: MaskedParty | None = None
+        self._asked: tuple[str, int, bytes] | None = None
+        self._name = b""
         if state:
             body = decode(state)[1]
             self._run, self._state = body["run"], body["state"]
@@ -89,7 +92,10 @@ class MaskedSide:
     def _member(self, inside: Inside) -> MaskedParty:
         from .masked import Identity, MaskedParty
 
-        run = _run(inside.run, inside.round, inside.question)
+        asked = (inside.run, inside.round, inside.question)
+        if asked != self._asked:  # Questions are long: hash each once, not in every phase.
+            self._asked, self._name = asked, _run(*asked)
+        run = self._name
         if self._party is None or self._run != run:
             identity, scheme = Identity(inside.signing_key), inside.agreement.scheme
             only = inside.round

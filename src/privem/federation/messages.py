@@ -2,8 +2,8 @@
 
 =============  ==========================================================================
 request        ``federation`` (the agreement's hash), ``run``, ``plan`` (hash of the terms),
-               ``round`` (0 opens a run), ``step`` within the round, ``question`` (in the first
-               request of a round to a party), ``payload`` (the protection's)
+               ``round`` (0 opens a run), ``step`` within the round, ``question`` (until
+               the party has answered in this round), ``payload`` (the protection's)
 reply          ``federation``, ``run``, ``round``, ``step``, ``party``, ``payload``
 refusal        the same with ``reason`` in place of ``payload``
 question       ``name``, ``query``, ``noise``, ``prices``

@@ -12,20 +12,20 @@ from __future__ import annotations
 import copy
 import hashlib
 from collections.abc import Collection
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from typing import Any, Self
 
-from ..core import Rows, Spent
+from ..core import Spent
 from ..noise.entropy import Entropy, os_entropy
-from ..sources import ArrayRows, FrameRows, read_rows
-from ..sources.files import ScanRows
-from ..tree import leaves
+from ..sources.cells import fresh_key
 from . import boxes
 from .agreement import Agreement, Card
-from .answer import Question, Unanswerable, answer, empty, on_grid
+from .answer import Question, Unanswerable, answer, on_grid, sizes
 from .budget import OwnBudget, believe
 from .codec import BadMessage
 from .errors import FederationError
+from .holding import Categories, Holding
+from .memory import Memory
 from .messages import Request, plan_hash, read_question, refusal, reply
 from .protection import Inside, PartySide
 from .protections import party_side
@@ -34,34 +34,20 @@ from .wire import check_query, pack, unpack
 __all__ = ["Party"]
 
 
-@dataclass(frozen=True)
-class _Memory:
-    """What a party remembers of the run it is in."""
-
-    run: str = ""
-    plan: str = ""
-    failure: float = 0.0
-    round: int = 0
-    step: int = 0
-    private: bool | None = None
-    question: bytes = b""
-    numbers: Any = None
-    """What the party said in this round: noise is drawn once, however often it is asked for."""
-    runs: tuple[str, ...] = ()
-    last: bytes = b""
-    """Digest of the last request, and the reply to it."""
-    last_reply: bytes = b""
-
-
 class Party:
     """Holds rows and answers for them.
 
     Parameters
     ----------
     rows : array, frame, path or Rows
-        The party's records.
+        The party's records. They must stay as they are, and in their order, while a fit goes on.
     name : str
         What the federation calls it.
+    y : array, or str, optional
+        The target of each record, for models that have one; or the name of the column that it is.
+    categories : list, optional
+        Rows hold categories, of which these are each column's, a list of lists; or one list for all
+        columns. Public: all parties declare the same.
     epsilon : float, optional
         The most this party gives away over all runs, at ``delta``; it refuses what would exceed it,
         and every exact question. ``None``: no limit of its own.
@@ -83,7 +69,9 @@ class Party:
         self,
         rows: Any,
         name: str,
+        y: Any = None,
         *,
+        categories: Any = None,
         epsilon: float | None = None,
         delta: float = 1e-6,
         plans: Collection[str] | None = None,
@@ -92,14 +80,14 @@ class Party:
     ) -> None:
         if not isinstance(name, str) or not 0 < len(name) <= 100:
             raise ValueError("a party's name has 1 to 100 characters")
-        self._rows: Rows = read_rows(rows)
-        if isinstance(self._rows, ArrayRows | FrameRows | ScanRows):
-            # Bad values are mapped by the query's fixed rule, or make an exact sum not finite.
-            self._rows = replace(self._rows, check=False)
+        self._held = Holding.of(rows, y, categories)
+        self._rows = self._held.rows
+        if getattr(self._rows, "groups", None) is not None:
+            raise ValueError("a federation hides records, not persons: open rows without groups")
         self.name, self.n_jobs, self.plans = name, n_jobs, plans
         self._entropy = entropy
         self._budget = OwnBudget(epsilon, delta)
-        self._memory = _Memory()
+        self._memory = Memory()
         self._agreement: Agreement | None = None
         self._box_key = self._signing_key = b""
         self._side: PartySide | None = None
@@ -109,7 +97,7 @@ class Party:
 
     @property
     def features(self) -> int:
-        """How many columns."""
+        """How many columns, a target included."""
         return self._rows.n_features
 
     @property
@@ -122,6 +110,16 @@ class Party:
     def weighted(self) -> bool:
         """Whether its records have weights."""
         return getattr(self._rows, "weight", None) is not None
+
+    @property
+    def target(self) -> bool:
+        """Whether the last column is a target."""
+        return self._held.target
+
+    @property
+    def categories(self) -> Categories | None:
+        """Of each column, where rows are codes of categories."""
+        return self._held.categories
 
     @property
     def spent(self) -> float:
@@ -153,12 +151,24 @@ class Party:
             raise ValueError(f"the agreement does not name {self.name!r}")
         if self.card(agreement.protection) != agreement.card(self.name):
             raise ValueError(f"the agreement names other keys for {self.name!r} than its own")
-        if self.weighted and not agreement.weighted:
-            raise ValueError(f"the rows of {self.name!r} have weights, the agreement has none")
+        odd = self._unlike(agreement)
+        if odd:
+            raise ValueError(f"{self.name!r}: {odd}")
         self._agreement = agreement
         self._side = party_side(agreement, b"")
-        self._memory = replace(_Memory(), runs=self._memory.runs)
+        self._memory = replace(Memory(), runs=self._memory.runs)
         return self
+
+    def _unlike(self, agreement: Agreement) -> str:
+        """What of the rows is not as agreed; empty if all is."""
+        if self.weighted and not agreement.weighted:
+            return "its rows have weights, the agreement has none"
+        if self.target != agreement.target:
+            have = ("a target, the agreement has none", "no target (y=), the agreement has one")
+            return f"its rows have {have[0 if self.target else 1]}"
+        if self.categories != agreement.categories:
+            return "its rows have other categories= than were agreed on"
+        return ""
 
     def handle(self, message: bytes) -> bytes:
         """Answer a message: a reply, or a refusal."""
@@ -186,7 +196,7 @@ class Party:
         self.problem, self._budget, self._question = problem, budget, None
         return refusal(request, self.name, reason)
 
-    def _answer(self, request: Request) -> tuple[_Memory, bytes]:
+    def _answer(self, request: Request) -> tuple[Memory, bytes]:
         agreement, memory = self._agreement, self._memory
         if agreement is None or self._side is None:
             raise BadMessage("this party has joined no federation")
@@ -213,7 +223,9 @@ class Party:
         def numbers() -> Any:
             nonlocal kept
             if kept is None:
-                kept = answer(question, self._rows, agreement, self.n_jobs, self._entropy)
+                kept = answer(
+                    question, self._rows, agreement, self.n_jobs, self._entropy, memory.cells
+                )
             return kept
 
         inside = Inside(
@@ -231,7 +243,7 @@ class Party:
         payload = self._side.handle(request.payload, inside)
         return replace(memory, numbers=kept), payload
 
-    def _begin(self, request: Request) -> tuple[_Memory, bytes]:
+    def _begin(self, request: Request) -> tuple[Memory, bytes]:
         if request.run in self._memory.runs:
             raise BadMessage("the request is a replay: its run was begun before")
         if request.step or request.question:
@@ -251,15 +263,24 @@ class Party:
             raise BadMessage("the plan's hash is not that of its terms")
         if self.plans is not None and request.plan not in self.plans:
             raise BadMessage("this party takes no part in such a plan")
+        assert self._agreement is not None
+        odd = self._unlike(self._agreement)
+        if odd:
+            raise BadMessage(odd)
         self._question = None
         runs = (*self._memory.runs, request.run)
-        memory = _Memory(request.run, request.plan, failure, private=private, runs=runs)
+        memory = Memory(request.run, request.plan, failure, private=private, runs=runs)
+        memory = replace(memory, cells=fresh_key())
         return memory, pack("welcome", {"features": self.features, "columns": self.columns})
 
-    def _consider(self, request: Request) -> _Memory:
+    def _consider(self, request: Request) -> Memory:
         """Whether to answer a new question; its cost is charged before a row is read."""
         question = read_question(request.question)
-        check_query(question.query, self.features)
+        check_query(question.query, self.features, bool(question.prices))
+        cell, partition = getattr(question.query, "cell", None), self._memory.partition
+        if cell is not None and partition not in (0, cell.count):
+            # Cells of two partitions overlap: whoever is in one of each would pay for one only.
+            raise BadMessage("a run has one partition")
         failure = self._memory.failure
         prices: tuple[Spent, ...] = ()
         if question.prices:
@@ -267,7 +288,10 @@ class Party:
             prices = believe(question, self._agreement.rows)
         if self._memory.private not in (None, bool(prices)):
             raise BadMessage("the run's terms speak of other noise than the question")
-        if not self._budget.charge(prices, failure if prices else 0.0):
+        if not prices and self._held.undeclared:
+            raise Unanswerable("the rows hold values that are none of the categories agreed on")
+        run = len(self._memory.runs)
+        if not self._budget.charge(prices, failure if prices else 0.0, run):
             raise BadMessage("the question exceeds this party's own budget")
         self._question = question
         return replace(
@@ -277,6 +301,7 @@ class Party:
             step=request.step,
             question=request.question,
             numbers=None,
+            partition=partition if cell is None else cell.count,
         )
 
     def state(self) -> bytes:
@@ -305,14 +330,9 @@ class Party:
         self._box_key, self._signing_key = body["keys"]["box"], body["keys"]["signing"]
         self._budget = OwnBudget(body["limit"], body["delta"])
         self._budget.spent, self._budget.failures = body["spent"], body["failures"]
-        self._memory = _Memory(**body["memory"])
+        self._memory = Memory(**body["memory"])
         self._question = None
         if body["agreement"] is not None:
             self._agreement = Agreement.from_dict(body["agreement"])
             self._side = party_side(self._agreement, body["side"])
         return self
-
-
-def sizes(query: Any, features: int) -> tuple[tuple[str, int], ...]:
-    """Names and sizes of the leaves of a query's statistic."""
-    return tuple((name, leaf.size) for name, leaf in leaves(empty(query, features)).items())

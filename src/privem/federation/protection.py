@@ -38,8 +38,6 @@ class Round:
     agreement: Agreement
     run: str
     number: int
-    attempt: int
-    """How often the round was tried before, in vain."""
     active: tuple[str, ...]
     size: int
     """How many numbers are summed."""

@@ -17,7 +17,7 @@ __all__ = ["Talk"]
 
 @dataclass(frozen=True)
 class Talk:
-    """One round's exchanges; ``questions`` go with the first request to each party."""
+    """One round's exchanges; ``questions`` go with requests to a party until it has answered."""
 
     transport: Transport
     journal: Journal | None
@@ -27,8 +27,9 @@ class Talk:
     round: int
     questions: dict[str, bytes]
 
-    def drive(self, protocol: Generator[Mail, Mail, Opened], step: int) -> Opened:
+    def drive(self, protocol: Generator[Mail, Mail, Opened]) -> Opened:
         """Carry a protection's mail until its sum is open."""
+        step = 0
         try:
             mail = next(protocol)
             while True:
@@ -59,11 +60,12 @@ class Talk:
             if not answered:
                 raise PartyRefused(f"{name!r} refused: {content}")
             found[name] = content
+            self.questions.pop(name, None)
         # A refusal is not kept: its owner may think again.
         if self.journal is not None and known is None:
             self.journal.keep(sent, replies)
         return found
 
     def _request(self, name: str, step: int, payload: bytes) -> Request:
-        question = self.questions.pop(name, b"")
+        question = self.questions.get(name, b"")
         return Request(self.federation, self.run, self.plan, self.round, step, question, payload)

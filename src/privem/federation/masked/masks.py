@@ -6,6 +6,7 @@ is killed and started again computes the same bytes. A new attempt draws a new s
 
 from __future__ import annotations
 
+import hmac
 import struct
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -21,9 +22,18 @@ from .primitives import agree, agreement_key, derive, public_bytes
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
-__all__ = ["Channel", "RoundKeys", "add_pair_mask", "commitment", "masking_key", "self_mask"]
+__all__ = [
+    "VOTE_BYTES",
+    "Channel",
+    "RoundKeys",
+    "add_pair_mask",
+    "commitment",
+    "masking_key",
+    "self_mask",
+]
 
 _PAIR = struct.Struct("<II")
+VOTE_BYTES = 16
 
 
 def masking_key(element: int, context: bytes) -> X25519PrivateKey:
@@ -52,15 +62,28 @@ def add_pair_mask(
 
 @dataclass(frozen=True)
 class Channel:
-    """What two peers share for one round: a key for each direction, a receipt for each direction.
+    """What two peers share for one round, each of it for one direction.
 
     A receipt is a one-time password: whoever sends it has put the mask of this pair on its input.
+    A vote is a message authentication code of a set of survivors: whoever sends it has accepted
+    the set. Nobody else can make either, and only the other of the two can check it.
     """
 
     seal: bytes
     unseal: bytes
     receipt_given: bytes
     receipt_expected: bytes
+    voting: bytes
+    counting: bytes
+
+    def vote(self, survivors: bytes) -> bytes:
+        """Return the vote for this set."""
+        return hmac.digest(self.voting, survivors, "sha256")[:VOTE_BYTES]
+
+    def agrees(self, vote: bytes, survivors: bytes) -> bool:
+        """Whether this is the peer's vote for this set."""
+        expected = hmac.digest(self.counting, survivors, "sha256")[:VOTE_BYTES]
+        return hmac.compare_digest(vote, expected)
 
 
 @dataclass(frozen=True)
@@ -120,8 +143,9 @@ class RoundKeys:
         """Agree with a peer on keys and receipts."""
         low, high = min(self.me, peer), max(self.me, peer)
         secret = agree(self._channel_key, public)
-        keys = derive(secret, self.context, b"channel" + _PAIR.pack(low, high), 96)
-        up = keys[:32], keys[64:80]  # From the lower index to the higher.
-        down = keys[32:64], keys[80:96]
+        keys = derive(secret, self.context, b"channel" + _PAIR.pack(low, high), 160)
+        up, down = keys[:80], keys[80:]  # From the lower index to the higher, and back.
         mine, theirs = (up, down) if self.me == low else (down, up)
-        return Channel(mine[0], theirs[0], mine[1], theirs[1])
+        return Channel(
+            mine[:32], theirs[:32], mine[32:48], theirs[32:48], mine[48:80], theirs[48:80]
+        )

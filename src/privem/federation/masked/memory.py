@@ -11,7 +11,7 @@ from .scheme import Scheme
 
 __all__ = ["Memory", "Round"]
 
-_MAGIC = b"PVMP\x01"
+_MAGIC = b"PVMP\x02"
 _PUBLIC, _SHARES = 64, 64  # Bytes: two public keys; two shares.
 
 

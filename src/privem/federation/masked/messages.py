@@ -23,10 +23,10 @@ SHARES     table of the peers' KEYS replies     table of sealed shares for the p
            (body and signature)
 INPUT      table of the peers' sealed shares    table of receipts for the peers, then the masked
                                                 vector (u64 each)
-SURVIVORS  set of survivors, table of the       the same set
-           peers' receipts
-UNMASK     table of the peers' signatures of    table of shares: kind u8, share 32
-           the set
+SURVIVORS  set of survivors, table of the       the same set, table of votes for it, one for each
+           peers' receipts                      peer in it
+UNMASK     table of the peers' votes for the    table of shares: kind u8, share 32
+           set
 =========  ===================================  ================================================
 
 Reading is strict: every length is known beforehand, nothing may be missing and nothing left over.
@@ -63,7 +63,7 @@ __all__ = [
     "vector",
 ]
 
-VERSION = 1
+VERSION = 2
 CONTEXT_BYTES = 32
 KEYS_BYTES = 3 * KEY_BYTES
 BOX_BYTES = 2 * ELEMENT_BYTES + BOX_OVERHEAD

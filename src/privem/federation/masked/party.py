@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from .errors import Refused
 from .keys import Identity
-from .masks import Channel, RoundKeys, add_pair_mask, self_mask
+from .masks import VOTE_BYTES, Channel, RoundKeys, add_pair_mask, self_mask
 from .memory import Memory, Round
 from .messages import (
     BOX_BYTES,
@@ -160,7 +160,7 @@ class MaskedParty:
     def _answer(self, phase: Phase, now: Round, body: Reader, contribution: Contribution) -> bytes:
         match phase:
             case Phase.KEYS:
-                return RoundKeys(now.secret, now.context, self._me).advertisement()
+                return self._round_keys(now).advertisement()
             case Phase.SHARES:
                 return self._share(now, body)
             case Phase.INPUT:
@@ -204,7 +204,6 @@ class MaskedParty:
         if last is None or last.number != now.number:
             self._memory.contribution = None
         self._memory.round = now
-        self._keys = None
         self._channels = {}
 
     def _finish(self, now: Round) -> None:
@@ -216,9 +215,10 @@ class MaskedParty:
         self._channels = {}
 
     def _round_keys(self, now: Round) -> RoundKeys:
-        if self._keys is None:
-            self._keys = RoundKeys(now.secret, now.context, self._me)
-        return self._keys
+        keys = self._keys
+        if keys is None or (keys.secret, keys.context) != (now.secret, now.context):
+            keys = self._keys = RoundKeys(now.secret, now.context, self._me)
+        return keys
 
     def _channel(self, now: Round, peer: int) -> Channel:
         if peer not in self._channels:
@@ -273,7 +273,7 @@ class MaskedParty:
     # SURVIVORS ----------------------------------------------------------------------------------
 
     def _confirm(self, now: Round, body: Reader) -> bytes:
-        """Check the set of survivors against what this party knows; sign it, once."""
+        """Check the set of survivors against what this party knows; vote for it, once."""
         n = len(self._scheme.roster)
         survivors = body.members(n)
         mine = survivors.intersection(self._scheme.peers[self._me])
@@ -291,20 +291,22 @@ class MaskedParty:
             if not hmac.compare_digest(receipts.get(peer, b""), expected):
                 raise Refused("a survivor has not put its mask with this party on its input")
         now.survivors = survivors
-        return set_bytes(survivors, n)
+        members = set_bytes(survivors, n)
+        return members + table({p: self._channel(now, p).vote(members) for p in mine})
 
     # UNMASK -------------------------------------------------------------------------------------
 
     def _open_shares(self, now: Round, body: Reader) -> bytes:
-        """Check that enough peers signed the same set; open one kind of share for each."""
+        """Check that enough peers voted for the same set; open one kind of share for each."""
         peers = now.survivors.intersection(self._scheme.peers[self._me])
-        signatures = body.table(SIGNATURE_BYTES, peers)
+        votes = body.table(VOTE_BYTES, peers)
         body.end()
-        self._enough(signatures, "have signed the set of survivors")
-        members = set_bytes(now.survivors, len(self._scheme.roster))
-        for peer, signature in signatures.items():
-            reply = Reply(Phase.SURVIVORS, peer, now.context, members)
-            self._scheme.roster.verify(peer, signature, reply.signed_part())
+        self._enough(votes, "have voted for the set of survivors")
+        names = self._scheme.roster.names
+        members = set_bytes(now.survivors, len(names))
+        for peer, vote in votes.items():
+            if not self._channel(now, peer).agrees(vote, members):
+                raise Refused(f"{names[peer]!r} has not voted for this set of survivors")
         own = self._round_keys(now).shares(self._scheme.quorum, [self._me])
         opened = {}
         for index, pair in {**now.held, **own}.items():

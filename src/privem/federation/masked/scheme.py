@@ -18,7 +18,7 @@ ALL_PAIRS = 64  # Up to so many parties everybody is everybody's peer.
 MIN_PARTIES = 3
 MAX_SIZE = 2**24
 MAX_RUN_BYTES = 64
-_LABEL = b"privem masked sum v1"
+_LABEL = b"privem masked sum v2"
 
 
 def two_thirds(n: int) -> int:

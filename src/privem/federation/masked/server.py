@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from . import messages, shamir
 from .errors import Refused, TooFewParties
-from .masks import add_pair_mask, commitment, masking_key, self_mask
+from .masks import VOTE_BYTES, add_pair_mask, commitment, masking_key, self_mask
 from .messages import Phase, Reader, Reply, request, set_bytes, table
 from .party import KEY_SHARE, SEED_SHARE, MaskedParty
 from .prg import Words
@@ -120,21 +120,21 @@ class _Server:
         )
         survivors = frozenset(receipts)  # U3: those who are summed.
         members = set_bytes(survivors, len(self.names))
-        signed = yield from self._ask(
+        votes = yield from self._ask(
             Phase.SURVIVORS,
             {
                 i: members + table({p: receipts[p][i] for p in self._in(i, survivors)})
                 for i in survivors
             },
-            lambda reply: self._read_signature(reply, members),
+            lambda reply: self._read_votes(reply, members, survivors),
             carries,
         )
         wanted = self.scheme.quorum - 1
-        some = {i: self._in(i, signed)[:wanted] for i in signed}
+        some = {i: self._in(i, votes)[:wanted] for i in votes}
         opened = yield from self._ask(
             Phase.UNMASK,
             {
-                i: table({p: signed[p] for p in mine})
+                i: table({p: votes[p][i] for p in mine})
                 for i, mine in some.items()
                 if len(mine) == wanted
             },
@@ -245,10 +245,18 @@ class _Server:
         np.add(total, masked, out=total)
         return receipts
 
-    def _read_signature(self, reply: Reply, members: bytes) -> bytes:
-        if reply.body != members:
+    def _read_votes(
+        self, reply: Reply, members: bytes, survivors: Collection[int]
+    ) -> dict[int, bytes]:
+        expected = self._in(reply.sender, survivors)
+        reader = Reader(reply.body)
+        if reader.take(len(members)) != members:
             raise Refused("another set of survivors")
-        return reply.signature
+        votes = reader.table(VOTE_BYTES, expected)
+        reader.end()
+        if len(votes) != len(expected):
+            raise Refused("votes are missing")
+        return votes
 
     def _read_shares(
         self, reply: Reply, shared: Collection[int], survivors: Collection[int]

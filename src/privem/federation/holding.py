@@ -1,0 +1,186 @@
+"""What a party holds: rows, with a target as their last column, or as codes of categories."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from ..core import Rows
+from ..models.categorical_mixture import codes_of, declared, told_apart
+from ..sources import ArrayRows, FrameRows, is_path, read_file, read_rows
+from ..sources.files import ScanRows
+from ..sources.frame import is_frame
+from ..sources.joined import JoinedRows
+
+__all__ = ["Categories", "Holding", "code_bounds", "column_bounds", "plain_categories"]
+
+Categories = tuple[tuple[Any, ...], ...]
+
+
+@dataclass(frozen=True)
+class Holding:
+    """A party's rows, and what their columns mean."""
+
+    rows: Rows
+    target: bool = False
+    """Whether the last column is a target."""
+    categories: Categories | None = None
+    """Of each column, where rows are codes."""
+    undeclared: bool = False
+    """Whether there are values that are none of the categories. Secret."""
+
+    @classmethod
+    def of(cls, rows: Any, y: Any, categories: Any) -> Holding:
+        """Whatever a party is given. Errors are for its owner's eyes."""
+        if categories is not None:
+            if y is not None:
+                raise ValueError("rows of categories have no target: y=None")
+            return cls._coded(rows, categories)
+        if getattr(rows, "groups", None) is not None:
+            raise ValueError("a federation hides rows, not persons: open the rows without groups=")
+        if y is None:
+            return cls(_unchecked(read_rows(rows)))
+        return cls(
+            _unchecked(_with_name(rows, y) if isinstance(y, str) else _joined(rows, y)), True
+        )
+
+    @classmethod
+    def _coded(cls, rows: Any, categories: Any) -> Holding:
+        columns, names, weight, n = _columns(rows)
+        known = declared(categories, None, len(columns))
+        codes = np.empty((n, len(columns)), dtype=np.int32)
+        for j, (column, values) in enumerate(zip(columns, known, strict=True)):
+            codes[:, j] = codes_of(told_apart(column, str(j), strict=False), values)
+        plain = plain_categories(known)
+        return cls(ArrayRows(codes, weight, names), False, plain, bool((codes < 0).any()))
+
+
+def read_categories(
+    path: Path, columns: Sequence[str] | None = None, weight: str | None = None
+) -> ArrayRows:
+    """A .csv or .parquet file of categories, read whole, for a party that declares them.
+
+    Parameters
+    ----------
+    path : Path
+    columns : sequence of str, optional
+        Which columns; all but the weight by default.
+    weight : str, optional
+        A column that says how much each record counts.
+    """
+    if path.suffix == ".csv":  # everything in it is text: a guess would hang on single records
+        table = pl.read_csv(path, infer_schema=False)
+    elif path.suffix == ".parquet":
+        table = pl.read_parquet(path)
+    else:
+        raise ValueError(f"{str(path)!r}: categories are read from a .csv or .parquet file")
+    names = [name for name in table.columns if name != weight] if columns is None else list(columns)
+    for name in (*names, *([] if weight is None else [weight])):
+        if name not in table.columns:
+            raise ValueError(f"{str(path)!r} has no column {name!r}; it has {table.columns}")
+    weights = None
+    if weight is not None:
+        weights = table[weight].cast(pl.Float64, strict=False).to_numpy()
+    # What is missing is, to a sum, as what is not declared.
+    values = table.select(names).cast(pl.String).fill_null("NaN")
+    return ArrayRows(values.to_numpy().astype(object), weights, names)
+
+
+def plain_categories(given: Any) -> Categories:
+    """Categories of each column as plain values, as they are agreed on."""
+    found = tuple(tuple(np.asarray(part, dtype=object).tolist()) for part in given)
+    for value in (value for part in found for value in part):
+        if not isinstance(value, str | int | float) or value in (np.inf, -np.inf) or value != value:
+            raise ValueError(f"a category is text or a finite number, not {value!r}")
+    return found
+
+
+def code_bounds(categories: Categories) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """Between which the codes of such columns lie; -1 is none of them."""
+    return tuple(-1.0 for _ in categories), tuple(len(part) - 1.0 for part in categories)
+
+
+def _unchecked(rows: Rows) -> Rows:
+    """Bad values are mapped by the query's fixed rule, or make an exact sum not finite."""
+    if isinstance(rows, JoinedRows):
+        return replace(rows, rows=replace(rows.rows, check=False))
+    if isinstance(rows, ArrayRows | FrameRows | ScanRows):
+        return replace(rows, check=False)
+    return rows
+
+
+def _with_name(rows: Any, y: str) -> Rows:
+    """Rows whose column ``y`` comes last."""
+    if is_path(rows):
+        names = read_file(Path(rows), without=y).names
+        if names is None:
+            raise ValueError(f"{str(rows)!r}: a .npy file has no column names; slice the array")
+        return read_file(Path(rows), columns=[*names, y])
+    if is_frame(rows):
+        if y not in rows.columns:
+            raise ValueError(f"the frame has no column {y!r}; it has {list(rows.columns)}")
+        return FrameRows(rows[[*(name for name in rows.columns if name != y), y]])
+    opened = read_rows(rows)
+    if not opened.names or list(opened.names)[-1] != y:
+        raise ValueError(f"the target {y!r} must be the last column of rows that were opened")
+    return opened
+
+
+def _joined(rows: Any, y: Any) -> Rows:
+    """Rows of an array or a frame, followed by their targets."""
+    opened = read_rows(rows)
+    if not isinstance(opened, ArrayRows | FrameRows):
+        raise TypeError("the target of a file is one of its columns: give its name as y")
+    try:
+        target = np.asarray(y, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise ValueError("y must be numbers") from None
+    n = len(opened.X if isinstance(opened, ArrayRows) else opened.frame)
+    if target.shape != (n,):
+        raise ValueError(f"y has shape {target.shape}, expected ({n},)")
+    name = str(getattr(y, "name", None) or "target")
+    return JoinedRows(replace(opened, weight=None), target, opened.weight, name)
+
+
+def _columns(rows: Any) -> tuple[list[Any], Sequence[str] | None, Any, int]:
+    """Columns of values, their names, weights, and how many rows."""
+    if is_path(rows):
+        rows = read_categories(Path(rows))
+    if isinstance(rows, ArrayRows):
+        return list(rows.X.T), rows.names, rows.weight, len(rows.X)
+    weight = None
+    if is_frame(rows):
+        names = [str(name) for name in rows.columns]
+        return [rows[name].to_numpy() for name in rows.columns], names, weight, len(rows)
+    # A list entry by entry: NumPy would make all of it text for the sake of one.
+    table = np.asarray(rows, dtype=None if hasattr(rows, "dtype") else object)
+    if table.ndim != 2:
+        raise ValueError(f"rows have shape {table.shape}; expected two dimensions")
+    return list(table.T), None, weight, len(table)
+
+
+def column_bounds(bounds: Any, target_bounds: Any, d: int, target: bool) -> tuple[Any, Any]:
+    """Bounds of all columns, a target's last."""
+    if target_bounds is None:
+        return _bounds(bounds, d)
+    if not target or bounds is None:
+        raise ValueError("target_bounds= go with bounds=, and with parties that have a target (y=)")
+    (low, high), (least, most) = _bounds(bounds, d - 1), _bounds(target_bounds, 1)
+    return (*low, *least), (*high, *most)
+
+
+def _bounds(bounds: Any, d: int) -> tuple[Any, Any]:
+    if bounds is None:
+        return None, None
+    try:
+        low, high = (np.broadcast_to(np.asarray(b, dtype=np.float64), (d,)) for b in bounds)
+    except (TypeError, ValueError):
+        raise ValueError(f"bounds must be (low, high), numbers or {d} of them each") from None
+    if not (np.isfinite(low).all() and np.isfinite(high).all() and (low < high).all()):
+        raise ValueError("bounds must be finite, and low below high")
+    return tuple(low.tolist()), tuple(high.tolist())

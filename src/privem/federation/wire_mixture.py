@@ -1,0 +1,137 @@
+"""Questions of mixtures, clusters and factors, and what every fit asks first."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..models.assigned import AssignedQuery
+from ..models.bounds import OctaveQuery, PlaceQuery
+from ..models.count import CountQuery
+from ..models.gaussian_mixture import COVARIANCE_TYPES, Mixture, MixtureQuery
+from ..models.kmeans import Clusters, NearestQuery
+from ..models.moments import MomentsQuery, SumsQuery
+from ..models.private_grid import GridQuery
+from ..models.private_kmeans import BoundedClusterQuery, cluster_releases
+from ..models.private_mixture import RECIPES, BoundedQuery
+from ..models.private_moments import BoundedMomentsQuery
+from ..models.region import Region
+from ..models.sensitivity import MomentWeights
+from . import checks
+from .checks import need
+
+__all__ = ["FIELDS", "check"]
+
+FIELDS: dict[type, tuple[str, ...]] = {
+    SumsQuery: (),
+    MomentsQuery: ("origin",),
+    NearestQuery: ("clusters", "origin", "second_moments"),
+    Clusters: ("centres",),
+    MixtureQuery: ("mixture", "origin", "direct"),
+    Mixture: ("covariance_type", "weights", "means", "covariances"),
+    AssignedQuery: ("covariance_type", "origin", "centres"),
+    CountQuery: ("cap_weight",),
+    OctaveQuery: ("d",),
+    PlaceQuery: ("width", "centre"),
+    BoundedQuery: ("mixture", "region", "weights", "recipe", "rows", "cap_weight"),
+    BoundedMomentsQuery: ("region", "weights", "cap_weight"),
+    BoundedClusterQuery: ("centres", "region", "weights", "spread", "recipe", "cap_weight"),
+    GridQuery: ("region", "middle", "axes", "edges", "cap_weight"),
+    Region: ("centre", "scale", "limit", "ball"),
+    MomentWeights: ("w0", "w1", "w2", "radius"),
+}
+# Without a bound on what one record adds.
+_EXACT = (SumsQuery, MomentsQuery, NearestQuery, MixtureQuery, AssignedQuery)
+
+# More than any plan asks for, and few enough to hold.
+_MOST_CELLS = 2**20
+
+
+def check(query: Any, d: int, private: bool) -> bool:
+    """Whether the query is one of these; raises unless it is then sound."""
+    need(not (private and isinstance(query, _EXACT)))
+    match query:
+        case SumsQuery():
+            pass
+        case MomentsQuery(origin=origin):
+            checks.array(origin, (d,))
+        case NearestQuery(clusters=clusters, origin=origin, second_moments=second):
+            checks.array(origin, (d,))
+            need(isinstance(clusters, Clusters) and isinstance(second, bool))
+            checks.table(clusters.centres, d)
+        case MixtureQuery(mixture=mixture, origin=origin, direct=direct):
+            checks.array(origin, (d,))
+            need(isinstance(direct, bool))
+            _mixture(mixture, d)
+        case AssignedQuery(covariance_type=shape, origin=origin, centres=centres):
+            need(shape in COVARIANCE_TYPES)
+            checks.array(origin, (d,))
+            checks.table(centres, d)
+        case CountQuery(cap_weight=cap):
+            checks.ordinary(cap)
+        case OctaveQuery(d=features):
+            need(type(features) is int and features == d)
+        case PlaceQuery(width=width, centre=centre):
+            checks.array(width, (d,))
+            checks.array(centre, (d,))
+            need((width > 0).all())
+        case BoundedQuery():
+            _mixture(query.mixture, d)
+            _bounded(query, d, RECIPES)
+            checks.number(query.rows, 0.0)
+        case BoundedMomentsQuery():
+            _bounded(query, d, None)
+        case BoundedClusterQuery():
+            checks.table(query.centres, d)
+            checks.ordinary(query.spread)
+            _bounded(query, d, ("whitened", "joint", "gg", "ll", "dplloyd"))
+            need(cluster_releases(query.recipe, len(query.centres), d))
+            # Exact labels rest on coordinates within [-1, 1] (docs/proofs/release.md, section 5).
+            need((query.region.limit <= 1).all())
+        case GridQuery():
+            _grid(query, d)
+        case _:
+            return False
+    return True
+
+
+def _grid(query: GridQuery, d: int) -> None:
+    """Whatever the axes and edges, a record counts in one cell: only their form matters."""
+    checks.region(query.region, d)
+    checks.array(query.middle, (d,))
+    checks.array(query.axes, (d, d))
+    checks.ordinary(query.cap_weight)
+    need(isinstance(query.edges, tuple) and 0 < len(query.edges) <= d)
+    for ends in query.edges:
+        need(isinstance(ends, np.ndarray) and ends.ndim == 1 and len(ends) > 1)
+        need(ends.dtype == np.float64 and (np.diff(ends) > 0).all())
+    need(query.size <= _MOST_CELLS)
+
+
+def _mixture(mixture: Any, d: int) -> None:
+    need(isinstance(mixture, Mixture) and mixture.covariance_type in COVARIANCE_TYPES)
+    checks.table(mixture.means, d)
+    k = len(mixture.means)
+    checks.array(mixture.weights, (k,))
+    shapes = {"full": (k, d, d), "tied": (d, d), "diag": (k, d), "spherical": (k,)}
+    checks.array(mixture.covariances, shapes[mixture.covariance_type])
+    need((mixture.weights > 0).all())
+    if mixture.covariance_type in ("diag", "spherical"):
+        need((mixture.covariances > 0).all())
+    try:
+        finite = np.isfinite(mixture.whiteners).all() and np.isfinite(mixture.constants).all()
+    except np.linalg.LinAlgError:
+        finite = False
+    need(finite)
+
+
+def _bounded(query: Any, d: int, recipes: Any) -> None:
+    """Region, weights and cap; records measured from the centre must lie within the radius."""
+    checks.region(query.region, d)
+    checks.moment_weights(query.weights)
+    checks.ordinary(query.cap_weight)
+    if recipes is not None:
+        need(isinstance(query.recipe, str) and query.recipe in recipes)
+    if recipes is None or query.recipe != "whitened":
+        need(query.weights.radius >= query.region.reach)

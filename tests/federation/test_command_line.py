@@ -1,0 +1,133 @@
+"""``privem federate`` with targets and categories: what is agreed, what a party reads, refusals."""
+
+import json
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+pytest.importorskip("flwr")
+
+from privem import CategoricalMixture, RegressionMixture
+from privem.cli import app
+from privem.cli.federated import _rows, _tell_bounds
+from privem.cli.founding import agreed
+from privem.cli.kinds import Kind
+from privem.cli.settings import Settings
+from privem.federation import Federation, InProcess
+from privem.federation.flower.folders import PartyFolder, Terms
+
+from .models import EXACT
+
+PARTIES = ("north", "west", "south")
+TARGET = ["--bound", "a=-6:6", "--bound", "outcome=-15:15", "--bound", "b=-7:7"]
+TARGET += ["--target", "outcome", "--rows", "2000"]
+CATEGORIES = [word for name in "abcd" for word in ("--category", f"{name}=no,yes")]
+
+
+def command(*words):
+    return CliRunner().invoke(app, [str(word) for word in words], env={"COLUMNS": "300"})
+
+
+def found(folder, *terms):
+    names = [word for name in PARTIES for word in ("--party", name)]
+    return command("federate", "init", folder, *names, *terms)
+
+
+def federation(folder, files):
+    """The federation that was founded, in this process."""
+    parties = []
+    for name in PARTIES:
+        place = PartyFolder(folder / name)
+        rows, more = _rows(place.terms, files / f"{name}.csv", None)
+        parties.append(place.party(rows, None, 1e-6, **more))
+    return Federation.over(place.terms.agreement, InProcess(parties))
+
+
+def test_a_target_column(tmp_path):
+    done = found(tmp_path / "fed", *TARGET, "--json")
+    assert done.exit_code == 0, done.output
+    facts = json.loads(done.stdout)
+    assert facts["target"] == "outcome"
+    assert facts["columns"] == ["a", "b", "outcome"]
+    terms = Terms.load(tmp_path / "fed" / "server")
+    assert terms.agreement.target
+    assert terms.agreement.high == (6.0, 7.0, 15.0)
+    X, y = EXACT[4].data()
+    for i, name in enumerate(PARTIES):
+        table = np.column_stack([y, X[:, :2]])[i::3]
+        path = tmp_path / f"{name}.csv"
+        np.savetxt(path, table, delimiter=",", header="outcome,a,b", comments="")
+    model = RegressionMixture(2, epsilon=None, random_state=0)
+    model.fit(federation(tmp_path / "fed", tmp_path))
+    central = RegressionMixture(2, epsilon=None, random_state=0).fit(X[:, :2], y)
+    assert model.feature_names_in_.tolist() == ["a", "b"]
+    assert np.allclose(model.coef_, central.coef_, atol=1e-9)
+    server = tmp_path / "fed" / "server"
+    assert agreed(server, Kind.regression_mixture) == {"target": "outcome"}
+    settings = Settings(Kind.regression_mixture, 2, **agreed(server, Kind.regression_mixture))
+    private = settings.estimator()
+    _tell_bounds(private, settings, terms.agreement)
+    assert private.bounds == ((-6.0, -7.0), (6.0, 7.0))
+    assert private.target_bounds == (-15.0, 15.0)
+
+
+def test_categories(tmp_path):
+    assert found(tmp_path / "fed", *CATEGORIES, "--rows", "2000").exit_code == 0
+    (X,) = EXACT[5].data()
+    for i, name in enumerate(PARTIES):
+        lines = [",".join(row) for row in X[i::3]]
+        (tmp_path / f"{name}.csv").write_text("\n".join(["a,b,c,d", *lines]) + "\n")
+    model = CategoricalMixture(2, epsilon=None, random_state=0)
+    model.fit(federation(tmp_path / "fed", tmp_path))
+    central = CategoricalMixture(2, categories=["no", "yes"], epsilon=None, random_state=0).fit(X)
+    assert np.allclose(model.weights_, central.weights_, atol=1e-9)
+    options = agreed(tmp_path / "fed" / "server", Kind.categorical)
+    assert Settings(Kind.categorical, 2, **options).estimator().categories == [["no", "yes"]] * 4
+
+
+@pytest.mark.parametrize(
+    ("terms", "words"),
+    [
+        (["--target", "y"], "--target names one of the columns"),
+        (["--target", "y", "--columns", "y"], "--target names one of the columns"),
+        ([*CATEGORIES, "--target", "a"], "--category names the columns"),
+        ([*CATEGORIES, "--bound", "a=0:1"], "--category names the columns"),
+    ],
+)
+def test_what_does_not_go_together_is_refused(tmp_path, terms, words):
+    done = found(tmp_path / "fed", *terms)
+    assert done.exit_code == 2
+    assert words in done.output
+    assert not (tmp_path / "fed").exists()
+
+
+@pytest.mark.parametrize(
+    ("terms", "model", "words"),
+    [
+        (TARGET, "gmm", "has no target, and this federation has one"),
+        (TARGET, "categorical", "has no target, and this federation has one"),
+        (CATEGORIES, "kmeans", "go together"),
+        (["--columns", "a,b"], "missing-regression", "this federation has none"),
+        (["--columns", "a,b"], "categorical", "go together"),
+    ],
+)
+def test_other_models_are_refused_before_anybody_is_asked(tmp_path, terms, model, words):
+    assert found(tmp_path / "fed", *terms).exit_code == 0
+    server, output = tmp_path / "fed" / "server", tmp_path / "model.json"
+    done = command("federate", "run", server, "-m", model, "-k", 2, "-o", output)
+    assert done.exit_code == 2
+    assert words in " ".join(done.output.split())
+    assert not list(server.glob("runs/*"))
+
+
+def test_the_number_of_components_is_asked_for_where_there_is_one(tmp_path):
+    assert found(tmp_path / "fed", "--columns", "a,b").exit_code == 0
+    server, output = tmp_path / "fed" / "server", tmp_path / "model.json"
+    done = command("federate", "run", server, "-m", "gmm", "-o", output)
+    assert done.exit_code == 2
+    assert "--components" in done.output
+    words = ["-m", "symmetric", "--covariance", "tied", "-o", output]
+    done = command("federate", "run", server, *words)
+    assert done.exit_code == 2
+    assert "--covariance is for" in done.output
