@@ -7,10 +7,22 @@ import re
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 from privem import load
 
+from .conftest import Stage
+
 GUIDE = Path(__file__).parents[3] / "docs" / "federation.md"
+
+
+@pytest.fixture
+def stage(tmp_path):
+    """Commands as they are typed."""
+    pytest.importorskip("flwr")
+    found = Stage(tmp_path, None)
+    yield found
+    found.close()
 
 
 def test_from_nothing_to_a_model(stage, monkeypatch):
