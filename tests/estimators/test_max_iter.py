@@ -5,10 +5,12 @@ import pytest
 from sklearn.base import clone
 
 from privem import (
+    CategoricalMixture,
     FactorAnalysis,
     GaussianMixture,
     KMeans,
     MissingCovariateRegression,
+    RegressionMixture,
     SymmetricMixture,
     SymmetricRegressionMixture,
 )
@@ -16,7 +18,7 @@ from privem import (
 rng = np.random.default_rng(0)
 X = np.concatenate([rng.normal(-4, 1, (2000, 2)), rng.normal(4, 1, (2000, 2))])
 y = X @ [1.0, -1.0] / 8
-WITH_TARGET = (SymmetricRegressionMixture, MissingCovariateRegression)
+WITH_TARGET = (SymmetricRegressionMixture, MissingCovariateRegression, RegressionMixture)
 MODELS = [
     GaussianMixture(2, bounds=9.0, epsilon=20.0),
     GaussianMixture(2, bounds=9.0, epsilon=20.0, accountant="linear"),
@@ -27,11 +29,17 @@ MODELS = [
     SymmetricMixture(bounds=9.0, epsilon=20.0, method="gradient"),
     SymmetricRegressionMixture(bounds=9.0, target_bounds=9.0, epsilon=20.0),
     MissingCovariateRegression(bounds=9.0, target_bounds=9.0, epsilon=20.0),
+    RegressionMixture(bounds=9.0, target_bounds=9.0, epsilon=20.0),
+    RegressionMixture(bounds=9.0, target_bounds=9.0, epsilon=20.0, accountant="linear"),
+    CategoricalMixture(categories=[[-1, 1]] * 2, epsilon=20.0),
+    CategoricalMixture(categories=[[-1, 1]] * 2, epsilon=20.0, accountant="linear"),
 ]
 
 
 def fit(model, **parameters):
     model = clone(model).set_params(**parameters)
+    if isinstance(model, CategoricalMixture):
+        return model.fit(np.sign(X).astype(int))
     return model.fit(X, y) if isinstance(model, WITH_TARGET) else model.fit(X)
 
 

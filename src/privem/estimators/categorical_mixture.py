@@ -41,8 +41,7 @@ from .private import forget_private
 
 __all__ = ["CategoricalMixture"]
 
-_PAIRS_SHARE = 0.15
-_LOCAL_ROUNDS = 4
+_PAIRS_SHARE, _LOCAL_ROUNDS, _MOST_ROUNDS = 0.15, 4, 20
 
 
 class CategoricalMixture(DensityMixin, Estimator):  # type: ignore[misc]
@@ -60,7 +59,7 @@ class CategoricalMixture(DensityMixin, Estimator):  # type: ignore[misc]
         bounds: a private fit needs them, an exact one reads them off the data by default. Other
         values are an error in an exact fit; in a private one they count, silently, as not seen.
     max_iter : int, default=1000
-        At most so many iterations of an exact fit.
+        At most so many iterations, also of a private fit (see ``n_iter``).
     tol : float, default=1e-6
         Exact fits stop when the mean log-likelihood gains less than this.
     n_init : int, default=1
@@ -183,7 +182,8 @@ class CategoricalMixture(DensityMixin, Estimator):  # type: ignore[misc]
         source, people, terms = asked(self, rows, groups, self._terms(d))
         # Codes need no region: what the preamble is told keeps it from looking for one.
         preamble = replace(terms, region=Region.around_origin(1.0, d)).preamble(people, d)
-        known = (self._sizes, self.n_components, self.n_iter or (_LOCAL_ROUNDS if local else None))
+        most = min(self.max_iter, _LOCAL_ROUNDS if local else _MOST_ROUNDS)
+        known = (self._sizes, self.n_components, self.n_iter, most)
         parts, rng = _PrivateClasses.parts(preamble, *known), self._rng()
         plan, meter = planned(
             local, terms, preamble, parts, lambda a, b: _PrivateClasses(preamble, a, *known, b, rng)
@@ -338,16 +338,13 @@ class _ExactClasses:
         if not float(sums.count) > 0:
             raise ValueError("the sample weights sum to zero: no record counts")
         second = (yield Stage(PairsQuery(self.sizes), Exact(), "pairs")).statistics.second
-        best: Fit[Classes] | None = None
+        fits: list[Fit[Classes]] = []
         for _ in range(self.n_init):
             known = (second, self.sizes, float(sums.count), self.components)
-            start = lca.spectral_classes(*known, self.rng)
-            model = CategoricalModel(self.sizes)
+            model, start = CategoricalModel(self.sizes), lca.spectral_classes(*known, self.rng)
             em = ExactEM(model, start, self.max_iter, lambda gain, a, b: gain < self.tol)
-            fit = yield from em.stages()
-            best = fit if best is None or fit.objective > best.objective else best
-        assert best is not None
-        return best
+            fits.append((yield from em.stages()))
+        return max(fits, key=lambda fit: fit.objective)
 
 
 @dataclass(frozen=True)
@@ -359,17 +356,20 @@ class _PrivateClasses:
     sizes: tuple[int, ...]
     components: int
     n_iter: int | None
+    most: int
     adaptive: bool
     rng: np.random.Generator
 
     @staticmethod
-    def parts(preamble: Preamble, sizes: tuple[int, ...], k: int, n_iter: int | None) -> list[Part]:
+    def parts(
+        preamble: Preamble, sizes: tuple[int, ...], k: int, n_iter: int | None, most: int
+    ) -> list[Part]:
         """How the budget is shared out."""
-        p, left = sum(sizes), 1.0 - preamble.share()
+        p, left, rounds = sum(sizes), 1.0 - preamble.share(), n_iter or min(10, most)
         return [
             *preamble.parts(),
             Part("pairs", left * _PAIRS_SHARE, [("gaussian", p * (p + 1) // 2)]),
-            Part("em", left * (1 - _PAIRS_SHARE), [("gaussian", k * (1 + p))] * (n_iter or 10)),
+            Part("em", left * (1 - _PAIRS_SHARE), [("gaussian", k * (1 + p))] * rounds),
         ]
 
     def stages(self) -> Generator[Stage, Release[Any], tuple[Classes, int]]:
@@ -393,7 +393,7 @@ class _PrivateClasses:
     def _iterations(self, query: ClassQuery, count: float) -> int:
         """As many as keep a class's share known to a tenth in each; data-free."""
         if self.n_iter is not None or not self.adaptive:
-            return self.n_iter or 10
+            return self.n_iter or min(10, self.most)
         moved = query.groups(self.allowance.neighbours)[0].sensitivity
         level = self.allowance.multiplier("em", 1) * moved * self.components / count
-        return int(np.clip((0.1 / level) ** 2, 4, 20))
+        return int(min(max((0.1 / level) ** 2, 4), self.most))

@@ -41,7 +41,7 @@ class RegressionMixture(TargetEstimator):
     n_components : int, default=2
         Number of regressions.
     max_iter : int, default=1000
-        At most so many iterations of an exact fit.
+        At most so many iterations, also of a private fit (see ``n_iter``).
     tol : float, default=1e-9
         Exact fits stop when the mean log-likelihood gains less than this.
     n_init : int, default=1
@@ -203,11 +203,12 @@ class RegressionMixture(TargetEstimator):
             )
         source, people, terms = asked(self, rows, groups, replace(terms, region=joined))
         preamble, k = terms.preamble(people, d + 1), self.n_components
-        parts = PrivateRegressionsPlan.parts(preamble, k, self.n_iter, start is not None)
+        n_iter, most = self.n_iter, self.max_iter
+        parts = PrivateRegressionsPlan.parts(preamble, k, n_iter, start is not None, most)
 
         def make(allowance: Allowance, adaptive: bool) -> PrivateRegressionsPlan:
             return PrivateRegressionsPlan(
-                preamble, allowance, k, self.n_iter, adaptive, rng, sides, start, local
+                preamble, allowance, k, n_iter, adaptive, rng, sides, start, local, most
             )
 
         plan, meter = planned(local, terms, preamble, parts, make)

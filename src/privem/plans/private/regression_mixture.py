@@ -19,7 +19,7 @@ from ...tree import Array
 from ..regression_mixture import given, one_regression, spread
 from .allowance import Allowance, Part
 from .gaussian import PrivateGaussian
-from .mixture import Structure, choose
+from .mixture import MOST_ITERATIONS, Structure, choose
 from .preamble import Ground, Preamble
 
 __all__ = ["PrivateRegressionsFit", "PrivateRegressionsPlan"]
@@ -65,6 +65,8 @@ class PrivateRegressionsPlan:
         In the data's units; counts as public.
     local : bool
         Whether noise is each person's own (:mod:`privem.plans.private.devices`).
+    max_iter : int
+        At most so many iterations, if ``n_iter`` does not say how many.
     """
 
     preamble: Preamble
@@ -76,9 +78,16 @@ class PrivateRegressionsPlan:
     sides: tuple[Array, Array] | None = None
     start: tuple[Array, Array, Array, Array] | None = None
     local: bool = False
+    max_iter: int = MOST_ITERATIONS
 
     @staticmethod
-    def parts(preamble: Preamble, k: int, n_iter: int | None, started: bool) -> list[Part]:
+    def parts(
+        preamble: Preamble,
+        k: int,
+        n_iter: int | None,
+        started: bool,
+        max_iter: int = MOST_ITERATIONS,
+    ) -> list[Part]:
         """How the budget is shared out."""
         q, left = preamble.d, 1.0 - preamble.share()
         pairs = q * (q + 1) // 2
@@ -87,7 +96,7 @@ class PrivateRegressionsPlan:
         if k > 1 and not started:
             parts.append(Part("residuals", left * _START_SHARE, [("gaussian", pairs)]))
         left -= sum(part.share for part in parts)
-        releases = [("gaussian", k * (1 + q + pairs))] * (n_iter or _ITERATIONS)
+        releases = [("gaussian", k * (1 + q + pairs))] * (n_iter or min(_ITERATIONS, max_iter))
         return [*preamble.parts(), *parts, Part("em", left, releases)]
 
     def stages(self) -> Generator[Stage, Release[Any], PrivateRegressionsFit]:
@@ -103,7 +112,7 @@ class PrivateRegressionsPlan:
         structure = self._structure(w, ground)
         if self.components == 1 or (structure.single and self.start is None):
             # One regression (or noise that drowns any mixture): measured with all that is left.
-            left = _SINGLE if self.adaptive else (self.n_iter or _ITERATIONS)
+            left = min(_SINGLE, self.max_iter) if self.adaptive else self._planned
             structure = replace(structure, single=True, iterations=left)
             single = self._all_for_em(ground) if self.adaptive else ground
             state = yield from self._em(one, bounded, single, left)
@@ -128,9 +137,13 @@ class PrivateRegressionsPlan:
         found = choose("full", k, q, ground.count, noise, self.n_iter)
         if self.n_iter is None and found.iterations < _FEWEST:
             found = replace(found, single=True)
-        if not self.adaptive:
-            return replace(found, iterations=self.n_iter or _ITERATIONS)
-        return found
+        iterations = min(found.iterations, self.max_iter) if self.adaptive else self._planned
+        return replace(found, iterations=iterations)
+
+    @property
+    def _planned(self) -> int:
+        """Iterations where their number may not depend on the count."""
+        return self.n_iter or min(_ITERATIONS, self.max_iter)
 
     @staticmethod
     def _all_for_em(ground: Ground) -> Ground:
