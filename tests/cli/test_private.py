@@ -119,7 +119,7 @@ def test_missing_values_in_a_file_pass_silently(tmp_path):
         (["--exact", "--bound", "age=0:110"], "--bound is for private fits"),
         (["--exact", "--neighbours", "add-remove"], "--neighbours is for private fits"),
         (["--exact", "--n-iter", 3], "--n-iter is for private fits"),
-        (["--max-iter", 3], "--max-iter is for exact fits"),
+        (["--max-iter", 3, "--n-iter", 4], "n_iter=4 is above max_iter=3"),
         (["--tol", 0.1, "-m", "kmeans"], "--tol is for exact fits"),
         (["-m", "fa", "--n-iter", 3], "--n-iter is for gmm, kmeans, symmetric"),
     ],

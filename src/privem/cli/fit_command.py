@@ -92,9 +92,9 @@ def fit(
         typer.Option(
             "--max-iter",
             min=1,
-            help="At most so many iterations of an exact fit (fa: of any). Default: 100 (gmm), "
-            "300 (kmeans), 1000 (fa, regression-mixture, categorical), 500 (symmetric*), 5000 "
-            "(missing-regression).",
+            help="At most so many iterations. Default: 100 (gmm), 300 (kmeans), 1000 (fa, "
+            "regression-mixture, categorical), 500 (symmetric*), 5000 (missing-regression); a "
+            "private fit chooses fewer, see --n-iter.",
         ),
     ] = None,
     tol: Annotated[

@@ -110,8 +110,8 @@ class Settings:
         """An option that the fit would not heed is an error: somebody believes in it."""
         private = {_option(name): getattr(self, name) for name in _PRIVATE}
         private["--bound"] = self.bounds or None
-        # Factor analysis iterates on what was released: these two count there, private or not.
-        exact = {"--max-iter": self.max_iter, "--tol": self.tol} if self.kind != Kind.fa else {}
+        # Factor analysis iterates on what was released: it stops there, private or not.
+        exact = {"--tol": self.tol} if self.kind != Kind.fa else {}
         odd = [
             name for name, value in (private if self.exact else exact).items() if value is not None
         ]
