@@ -14,8 +14,10 @@ from privem import (
     SymmetricMixture,
     private_mean,
 )
+from privem.estimators.people import owners, per_person
 from privem.federation import Party
 from privem.sources import read_file
+from privem.sources.persons import identifiers
 
 # As numbers in double precision, the first two would be one person.
 PERSONS = np.array([2**60, 2**60 + 1, 7, 9])
@@ -231,3 +233,44 @@ def test_categories(tmp_path):
     )
     with pytest.raises(ValueError, match="groups contains missing values"):
         model.fit(tmp_path / "t.csv", groups="person", sample_weight="w")
+
+
+@pytest.mark.parametrize(
+    "ids",
+    [[2**53, 2**53 + 1, 0.5], [2**63 + 1, 2**63 + 2, -1], [10**30, 10**30 + 1, 0]],
+    ids=str,
+)
+def test_a_list_is_not_rounded(ids):
+    """NumPy would make two persons of the first list one, for the sake of its last entry."""
+    weight, _ = per_person(ids, 3)
+    assert weight.tolist() == [1.0] * 3
+    assert sorted(owners(ids)) == [0, 1, 2]
+
+
+def test_a_list_is_not_made_text():
+    with pytest.raises(TypeError, match="mixes values that cannot be compared"):
+        per_person([1, "1"], 2)
+    with pytest.raises(ValueError, match="missing values"):
+        per_person(["ann", float("nan"), float("nan")], 3)
+
+
+def test_times_are_not_rounded():
+    times = pl.Series([3723000004000, 3723000005000]).cast(pl.Time)
+    assert len(set(identifiers(times).tolist())) == 2
+    assert len(set(identifiers(pl.Series([1, 2]).cast(pl.Duration("us"))).tolist())) == 2
+
+
+@pytest.mark.parametrize("nobody", ["null", "None", "N/A", "NULL", "nan ", "NA"])
+def test_words_for_nobody_are_missing(nobody, tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text(f"person,a\nann,1\n{nobody},2\n{nobody},3\n")
+    with pytest.raises(ValueError, match="groups contains missing values"):
+        GaussianMixture(bounds=9.0).fit(path, groups="person")
+
+
+def test_a_mean_has_no_weights(tmp_path):
+    frame = table(w=np.ones(len(WHO)))
+    frame.write_parquet(tmp_path / "t.parquet")
+    rows = read_file(tmp_path / "t.parquet", columns=["a"], weight="w")
+    with pytest.raises(ValueError, match="private_mean has no weights"):
+        private_mean(rows)

@@ -12,6 +12,7 @@ from scipy.special import logsumexp
 from privem import FactorAnalysis, GaussianMixture
 from privem.core import Block, Scratch
 from privem.estimators import private_score as module
+from privem.federation import Federation, Party
 from privem.models.gaussian_mixture import Mixture
 from privem.models.log_density import LogDensityQuery, highest, lowest
 from privem.run import Record, Recorded, run
@@ -179,3 +180,11 @@ def test_what_is_refused(model: Any, data: np.ndarray, tmp_path: Any) -> None:
     # Infinities are far away, and that is all.
     score = model.private_score(np.full((9000, 2), np.inf), neighbours="replace-one", epsilon=50.0)
     assert score.value == pytest.approx(score.limits[0], abs=0.01)
+
+
+def test_a_federation_is_refused_before_anybody_is_asked():
+    X = np.random.default_rng(0).normal(size=(300, 1))
+    parties = [Party(part, name) for part, name in zip(np.split(X, 3), "abc", strict=True)]
+    model = GaussianMixture(bounds=6.0).fit(X)
+    with pytest.raises(TypeError, match="not a Federation"):
+        model.private_score(Federation(parties))

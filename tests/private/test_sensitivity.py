@@ -60,6 +60,17 @@ def nasty(region: Region, centres: np.ndarray, rng: np.random.Generator) -> np.n
     return np.concatenate([X, extremes, X[:2]])
 
 
+def opposites(query: Any, rng: np.random.Generator) -> np.ndarray:
+    """On either side of each mean at the clip radius: nearer or further, whitened sums are less."""
+    m, found = query.mixture, []
+    for mean, w in zip(m.means, m.whiteners, strict=True):
+        u = rng.standard_normal(len(mean))
+        u *= query.weights.radius / np.linalg.norm(u)
+        step = np.linalg.solve(w, u) if w.ndim == 2 else u / w
+        found += [mean + step, mean - step]
+    return np.asarray(query.region.to_data(np.stack(found)))
+
+
 def vectors(query: Any, X: np.ndarray, weight: np.ndarray | None = None) -> np.ndarray:
     """What each record contributes, one by one."""
     scratch = Scratch()
@@ -142,7 +153,8 @@ def test_mixtures(
     if kind == "tied" and recipe == "whitened" and seed % 2:
         w = MomentWeights.without_second(r)
     query = BoundedQuery(mixture_of(kind, k, d, rng, narrow), region, w, recipe, 1e5)
-    worst(query, vectors(query, nasty(region, query.mixture.means, rng)), neighbours)
+    X = np.concatenate([nasty(region, query.mixture.means, rng), opposites(query, rng)])
+    worst(query, vectors(query, X), neighbours)
 
 
 @pytest.mark.parametrize("neighbours", NEIGHBOURS)

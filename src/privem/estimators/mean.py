@@ -250,6 +250,9 @@ def _open(x: Any, groups: Any) -> tuple[Rows, bool]:
 
 
 def _source(rows: Rows, groups: Any, trust: str, n_jobs: int | None) -> tuple[Source, People]:
+    weighted = rows.weighted if isinstance(rows, Federation) else getattr(rows, "weight", None)
+    if weighted is not None and weighted is not False:
+        raise ValueError("private_mean has no weights: open the rows without")
     if isinstance(rows, Federation):
         return rows, People("record", rows.rows, rows.weighted, rows.trust(private=True))
     held = getattr(rows, "X", None)

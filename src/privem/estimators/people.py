@@ -44,9 +44,14 @@ class People:
         return {} if count is None else {f"number of {self.unit}s": f"{int(count)}"}
 
 
+def _labels(groups: Any) -> NDArray[Any]:
+    """Identifiers as they are: NumPy would make all of a list text, or round it, for one entry."""
+    return np.asarray(groups, dtype=None if hasattr(groups, "dtype") else object)
+
+
 def owners(groups: Any) -> NDArray[np.int64]:
     """The person each row belongs to, numbered from zero."""
-    return np.unique(np.asarray(groups), return_inverse=True)[1].astype(np.int64)
+    return np.unique(_labels(groups), return_inverse=True)[1].astype(np.int64)
 
 
 def group_column(path: Any, groups: Any) -> str | None:
@@ -85,7 +90,7 @@ def per_person(groups: Any, rows: int | None) -> tuple[Array, NDArray[np.int64]]
     A person with m rows weighs 1/m per row: what they contribute is an average of contributions,
     which moves a sum no more than one record does, whether they join, leave or are replaced.
     """
-    labels = np.asarray(groups)
+    labels = _labels(groups)
     if labels.shape != (rows,):
         if isinstance(groups, str):
             raise TypeError("groups names a column, which arrays do not have; pass the values")

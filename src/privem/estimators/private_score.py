@@ -9,6 +9,7 @@ from typing import Any
 
 from sklearn.utils.validation import check_is_fitted
 
+from ..federation import Federation
 from ..models.gaussian_mixture import Mixture
 from ..models.log_density import LogDensityQuery, highest, lowest
 from ..models.region import Region
@@ -115,6 +116,8 @@ class PrivatelyScored(Estimator):
         low = lowest(density) if floor is None else check_float("floor", floor, -math.inf)
         if not low < high:
             raise ValueError(f"floor={low:g} is not below {high:g}, the largest log-density")
+        if isinstance(X, Federation):
+            raise TypeError("private_score takes rows that one holder has, not a Federation")
         source, people = self._owned(self._reopen_rows(X, None, groups, finite=False), groups)
         if people.weighted:
             raise ValueError("private_score has no weights: open the rows without")

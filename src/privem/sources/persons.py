@@ -17,13 +17,16 @@ __all__ = ["PickedRows", "identifiers", "split_frame"]
 # What NumPy can hold as it is.
 _WHOLE = (pl.Int8, pl.Int16, pl.Int32, pl.Int64, pl.UInt8, pl.UInt16, pl.UInt32, pl.UInt64)
 
+_NOBODY = ["", "na", "n/a", "nan", "null", "none"]
+
 
 def identifiers(column: pl.Series) -> NDArray[Any]:
     """Who each row belongs to, one identifier per row, told apart without any rounding.
 
     Two persons taken for one would each be hidden less than promised, so nothing here may lose a
     digit: whole numbers stay whole, and text (all of a CSV file is text) is compared as written.
-    Missing ones stay missing, for the caller to refuse.
+    Missing ones stay missing, for the caller to refuse; so do words that say so (``null``), or
+    nobody would become one person.
 
     Examples
     --------
@@ -33,13 +36,20 @@ def identifiers(column: pl.Series) -> NDArray[Any]:
     kind = column.dtype
     if kind.is_nested() or kind == pl.Object:
         raise ValueError(f"groups: column {column.name!r} holds {kind}, not identifiers")
-    if column.null_count():
+    if kind.is_temporal():
+        column = column.to_physical()
+        kind = column.dtype
+    if column.null_count() or (kind == pl.String and _says_nobody(column)):
         return np.array([None] * len(column), dtype=object)
     if kind.is_float() or kind in _WHOLE:
         return column.to_numpy()
     if kind == pl.Binary:
         column = column.bin.encode("hex")
     return column.cast(pl.String).rank("dense").to_numpy().astype(np.int64) - 1
+
+
+def _says_nobody(column: pl.Series) -> bool:
+    return bool(column.str.strip_chars().str.to_lowercase().is_in(_NOBODY).any())
 
 
 def split_frame(frame: Any, name: str) -> tuple[Any, NDArray[Any]]:
