@@ -93,6 +93,7 @@ def test_categories(tmp_path):
         (["--target", "y", "--columns", "y"], "--target names one of the columns"),
         ([*CATEGORIES, "--target", "a"], "--category names the columns"),
         ([*CATEGORIES, "--bound", "a=0:1"], "--category names the columns"),
+        (["--protection", "threshold"], "protection='threshold'"),
     ],
 )
 def test_what_does_not_go_together_is_refused(tmp_path, terms, words):
@@ -131,3 +132,29 @@ def test_the_number_of_components_is_asked_for_where_there_is_one(tmp_path):
     done = command("federate", "run", server, *words)
     assert done.exit_code == 2
     assert "--covariance is for" in done.output
+
+
+def test_a_folder_of_another_kind_is_named(tmp_path):
+    fed, output = tmp_path / "fed", tmp_path / "model.json"
+    assert found(fed, "--columns", "a,b").exit_code == 0
+    done = command("federate", "run", fed / "north", "-k", 2, "-o", output)
+    assert done.exit_code == 2
+    assert "is not the folder of a server" in done.output
+    (tmp_path / "rows.csv").write_text("a,b\n1,2\n")
+    for place in (fed, fed / "server"):
+        done = command("federate", "party", place, tmp_path / "rows.csv")
+        assert done.exit_code == 2
+        assert "is not the folder of a party" in done.output
+
+
+def test_the_federations_folder_stands_for_its_servers(tmp_path):
+    fed = tmp_path / "fed"
+    assert found(fed, "--columns", "a,b").exit_code == 0
+    run = fed / "server" / "runs" / "0001"
+    run.mkdir(parents=True)
+    fit = {"run": "0001", "state": "finished", "rounds": 3, "stage": "EM 1", "problem": ""}
+    (run / "progress.json").write_text(json.dumps(fit))
+    said = {command("federate", "status", place).output for place in (fed, fed / "server")}
+    assert len(said) == 1
+    assert "Fit 0001: finished" in said.pop()
+    assert agreed(fed, Kind.gmm) == agreed(fed / "server", Kind.gmm) == {}

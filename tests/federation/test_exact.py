@@ -7,7 +7,7 @@ import pytest
 from sklearn.decomposition import PCA
 
 from privem import FactorAnalysis, GaussianMixture, KMeans
-from privem.federation import PartyRefused, TooFewParties
+from privem.federation import Federation, FederationError, Party, PartyRefused, TooFewParties
 from privem.sources import ArrayRows
 
 from .conftest import federate, split
@@ -204,3 +204,19 @@ def test_a_party_lost_in_an_exact_fit_ends_it(blobs):
     federation.transport = Losing(federation.transport.parties.values())
     with pytest.raises(TooFewParties, match="middle of an exact fit"):
         GaussianMixture(2, epsilon=None).fit(federation)
+
+
+@pytest.mark.parametrize("protection", ["masked", "ckks"])
+@pytest.mark.parametrize("parties", [5, 9, 16, 33])
+def test_totals_beyond_what_was_agreed_are_refused(protection, parties):
+    """``rows=`` taken for each party's: every party's sum fits, their total is not let wrap."""
+    rng = np.random.default_rng(0)
+    rows = [rng.uniform(0.8, 0.9, (50, 2)) for _ in range(parties)]
+    federation = Federation(
+        [Party(part, f"party {i}") for i, part in enumerate(rows)],
+        protection=protection,
+        bounds=(-1.0, 1.0),
+        rows=50,
+    )
+    with pytest.raises(FederationError, match="rows= is about all parties together"):
+        GaussianMixture(1, epsilon=None).fit(federation)

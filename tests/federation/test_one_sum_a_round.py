@@ -42,12 +42,17 @@ def test_parties_asked_different_questions_are_never_added_up():
     inputs = {name: np.array([1, 2]) for name in keys}
     asked = dict.fromkeys(keys, b"one question") | {"a": b"another"}
     parties = {
-        name: MaskedParty(key, scheme, _run("run", 1, asked[name]), 1) for name, key in keys.items()
+        name: MaskedParty(key, scheme, _run("agreed", "run", 1, asked[name]), 1)
+        for name, key in keys.items()
     }
     with pytest.raises(TooFewParties):
-        _drive({"a": parties["a"]}, masked_sum(scheme, _run("run", 1, b"another"), 1, 2), inputs)
+        _drive(
+            {"a": parties["a"]},
+            masked_sum(scheme, _run("agreed", "run", 1, b"another"), 1, 2),
+            inputs,
+        )
     total, counted = _drive(
-        parties, masked_sum(scheme, _run("run", 1, b"one question"), 1, 2), inputs
+        parties, masked_sum(scheme, _run("agreed", "run", 1, b"one question"), 1, 2), inputs
     )
     assert counted == ["b", "c", "d"]
     assert total.tolist() == [3, 6]
@@ -57,7 +62,7 @@ def test_a_second_sum_in_the_same_round_is_refused():
     """Of two sums over different survivors the difference would be one party's own numbers."""
     keys, scheme = _scheme()
     inputs = {name: np.array([1, 2]) for name in keys}
-    run = _run("run", 1, b"question")
+    run = _run("agreed", "run", 1, b"question")
     parties = {name: MaskedParty(key, scheme, run, 1) for name, key in keys.items()}
     assert _drive(parties, masked_sum(scheme, run, 1, 2), inputs)[1] == list("abcd")
     with pytest.raises(TooFewParties):

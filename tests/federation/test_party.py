@@ -124,6 +124,7 @@ def test_rounds_only_go_forward(server):
 
 
 def test_a_run_is_begun_once(server):
+    assert server.ask(asked(CountQuery()))[0]
     server.run = "run 2"
     assert server.begin()[0]
     server.run = "run 1"

@@ -24,7 +24,7 @@ from ..report import CannotWrite
 from ..sources import read_file
 from .console import emit, note
 from .failures import ExitCode, Failure, reading_data
-from .founding import last_run, reading_folder
+from .founding import last_run, reading_folder, server_folder
 from .progress import FitProgress
 from .settings import Settings
 from .summary import NOT_PRIVATE, public_results
@@ -37,9 +37,8 @@ def carry(folder: Path, listen: str | None) -> None:
     from ..federation.flower.link import serve_link
 
     with reading_folder():
+        folder = server_folder(folder)
         terms = Terms.load(folder)
-        if not (folder / "tls.key").exists():
-            raise ValueError(f"{str(folder)!r} is not the folder of a server")
     host, port = listen or terms.place[0], terms.place[1]
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     with socket.socket(family) as trial:
@@ -117,6 +116,7 @@ def fit_parties(
 ) -> dict[str, Any]:
     """Fit over all parties, or go on where a fit stopped; a summary fit for JSON."""
     with reading_folder():
+        folder = server_folder(folder)
         terms = Terms.load(folder)
         secret = (folder / "secret").read_bytes()
         (folder / "runs").mkdir(exist_ok=True)

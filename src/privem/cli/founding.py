@@ -26,12 +26,22 @@ from ..federation.flower.folders import (
 )
 from ..federation.holding import code_bounds
 from ..federation.masked import Identity
+from ..federation.threshold import require as require_threshold
 from ..federation.trust import trust
 from .failures import ExitCode, Failure
 from .kinds import FACTS, Kind
 from .options import categories_of, limits_of
 
-__all__ = ["agreed", "found", "last_run", "make_keys", "reading_folder", "show_status", "standing"]
+__all__ = [
+    "agreed",
+    "found",
+    "last_run",
+    "make_keys",
+    "reading_folder",
+    "server_folder",
+    "show_status",
+    "standing",
+]
 
 
 @contextmanager
@@ -40,13 +50,27 @@ def reading_folder() -> Iterator[None]:
     try:
         require()
         yield
-    except ImportError as error:
+    except (ImportError, NotImplementedError) as error:
         raise Failure(ExitCode.USAGE, str(error)) from error
     except OSError as error:
         where = f": {str(error.filename)!r}" if error.filename else ""
         raise Failure(ExitCode.USAGE, f"{error.strerror or error}{where}") from error
     except ValueError as error:
         raise Failure(ExitCode.USAGE, str(error)) from error
+
+
+def server_folder(folder: Path) -> Path:
+    """The server's folder, also where its federation's was named; raises ValueError or OSError."""
+    place = _inner(folder)
+    Terms.load(place)
+    if not (place / "tls.key").exists():
+        raise ValueError(f"{str(folder)!r} is not the folder of a server")
+    return place
+
+
+def _inner(folder: Path) -> Path:
+    inner = folder / "server"
+    return inner if (inner / "tls.key").exists() else folder
 
 
 def make_keys(folder: Path, name: str) -> None:
@@ -73,6 +97,8 @@ def found(
     terms |= {"target": target is not None, "categories": kinds}
     with reading_folder():
         # What cannot work is refused before any file is made.
+        if terms["protection"] == "threshold":
+            require_threshold()
         given = [read_card(path) for path in cards]
         split_address(address)
         known = [*(card["name"] for card in given), *map(check_name, parties)]
@@ -132,7 +158,7 @@ def _columns(
 def agreed(folder: Path, model: Kind) -> dict[str, Any]:
     """What a federation says about the columns, as options of a fit; refuses other models."""
     with reading_folder():
-        terms = Terms.load(folder)
+        terms = Terms.load(server_folder(folder))
     target, categories = terms.agreement.target, terms.agreement.categories
     if FACTS[model].target != target:
         why = "explains a target, and this federation has none: found one with init --target"
@@ -169,9 +195,10 @@ def standing(folder: Path) -> dict[str, Any]:
     from ..federation.flower.driver import nodes_of
 
     with reading_folder():
-        terms = Terms.load(folder)
         if (folder / "card.json").exists():
-            return _party_standing(folder, terms)
+            return _party_standing(folder, Terms.load(folder))
+        folder = _inner(folder)
+        terms = Terms.load(folder)
         online = nodes_of(terms.address, terms.ca.encode("ascii"))
         run = last_run(folder)
         fit = None if run is None else json.loads((run / "progress.json").read_bytes())

@@ -22,6 +22,7 @@ from ..tree import Array, leaves, ravel, unravel
 from . import magnitude_models  # noqa: F401  (adds the bounds of more queries)
 from .agreement import Agreement
 from .cipher import Whole
+from .errors import FederationError
 from .magnitude import exact_grid
 
 __all__ = [
@@ -75,7 +76,11 @@ def on_grid(question: Question, agreement: Agreement) -> bool:
 
 
 def grid_of(question: Question, agreement: Agreement) -> tuple[Array, Array]:
-    """Largest total and lattice step of each number of an exact sum."""
+    """Largest total and lattice step of each number of an exact sum.
+
+    A party's own sum is at most the largest total, so that of P parties is at most P times that:
+    the step leaves room for it, and a total that is too large is seen instead of wrapping.
+    """
     if agreement.low is None or agreement.high is None or agreement.rows is None:
         raise Unanswerable(
             f"protection={agreement.protection!r} adds integers: an exact fit needs the public "
@@ -83,10 +88,10 @@ def grid_of(question: Question, agreement: Agreement) -> tuple[Array, Array]:
             "fit with epsilon"
         )
     low, high = np.asarray(agreement.low), np.asarray(agreement.high)
-    bits = 61
-    if agreement.protection == "ckks":
-        bits = Whole.of(len(agreement.members)).bits - 3
-    return exact_grid(question.query, low, high, agreement.rows, bits)
+    parties = len(agreement.members)
+    bits = 61 if agreement.protection != "ckks" else Whole.of(parties).bits - 3
+    room = (parties - 1).bit_length()
+    return exact_grid(question.query, low, high, agreement.rows, bits - room)
 
 
 def answer(
@@ -152,7 +157,13 @@ def read(
     if not question.prices:
         exact = numbers
         if numbers.dtype == np.uint64:
-            exact = numbers.view(np.int64) * grid_of(question, agreement)[1]
+            most, grid = grid_of(question, agreement)
+            exact = numbers.view(np.int64) * grid
+            if (np.abs(exact) > most + parties * grid).any():
+                raise FederationError(
+                    f"the parties' rows together exceed rows={agreement.rows:g} within the bounds "
+                    "that the federation agreed on; rows= is about all parties together"
+                )
         return Release(question.query, unravel(like, exact))
     steps = numbers.view(np.int64).astype(np.float64)
     noisy, deviation = np.empty(steps.size), np.empty(steps.size)

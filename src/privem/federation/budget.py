@@ -4,6 +4,10 @@ Questions about a cell of a run's partition concern the records in that cell alo
 by the party itself, anew for each run, so whoever is in one cell of a run pays for its questions
 and for none of another cell's. :func:`dearest` prices a run's cells by an event that is no cheaper
 than any of them: release by release, the least noise and the most numbers.
+
+A server chooses each question's noise after it has seen the answers to earlier ones, and when to
+stop. :func:`chosen` prices such releases: not every accountant may (``docs/proofs/federation.md``,
+section 4).
 """
 
 from __future__ import annotations
@@ -13,13 +17,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import zip_longest
 
-from ..accounting import Event, Failure, Gaussian, Laplace, compose, epsilon
+from ..accounting import Composed, Event, Failure, Gaussian, Laplace, compose, epsilon, flatten
 from ..core import Spent
 from ..meter import event_of
 from .answer import Question
 from .codec import BadMessage
 
-__all__ = ["OwnBudget", "believe", "dearest"]
+__all__ = ["OwnBudget", "believe", "chosen", "dearest"]
 
 _STEPS = (2**24, 2**40)
 # Records that a party reckons with at least, where none were agreed on.
@@ -27,6 +31,8 @@ _ROWS = 2.0**20
 # How much less noise, relative to what one record moves, it then puts up with; and from where on
 # it charges that.
 _LEAST, _NEAR = 0.45, 0.99
+# A Laplace release of multiplier m tells no more than a Gaussian one of m sqrt(2/pi), rounded down.
+_AS_GAUSSIAN = 0.7978845
 
 
 def believe(question: Question, rows: float | None) -> tuple[Spent, ...]:
@@ -36,12 +42,18 @@ def believe(question: Question, rows: float | None) -> tuple[Spent, ...]:
     machines' last bits; sensitivities are derived anew. Floating-point errors grow with the number
     of records, which the server claims: a party reckons with ``rows`` at least (the number agreed
     on), or 2^20, so that a server which lies about it gains no more than a factor.
+
+    Neighbours are the driver's too. What is charged never is less than what a record more or less
+    costs, so that is what a party's account is about, whatever single questions name.
     """
     claimed = question.noise.price(question.query)
     least = max(question.noise.rows, _ROWS if rows is None else rows)
     own = replace(question.noise, rows=least).price(question.query)
-    if len(own) != len(question.prices):
+    unlike = replace(question.noise, neighbours="add-remove").price(question.query)
+    if not len(own) == len(unlike) == len(question.prices):
         raise BadMessage("the question's prices are not those of its query")
+    if any(more.sensitivity > mine.sensitivity for more, mine in zip(unlike, own, strict=True)):
+        raise BadMessage("the question's neighbours hide less than a record more or less")
     found = []
     for mine, said, given in zip(own, claimed, question.prices, strict=True):
         same = (given.name, given.kind, given.dimension) == (mine.name, mine.kind, mine.dimension)
@@ -59,6 +71,8 @@ def believe(question: Question, rows: float | None) -> tuple[Spent, ...]:
         promised = question.noise.multiplier
         if not (0 < mine.sensitivity < math.inf and 0 < said.sensitivity < math.inf):
             raise BadMessage("the question has no sensitivity that noise could hide")
+        if not (0 < price.multiplier < math.inf and 0 < cautious.multiplier < math.inf):
+            raise BadMessage("the question's noise has no size")
         # Against the noise at hand, not against what the server chose to promise of it.
         least = max(promised, price.multiplier)
         if price.multiplier < promised * (1 - 1e-6) or cautious.multiplier < least * _LEAST:
@@ -73,8 +87,10 @@ class OwnBudget:
     Parameters
     ----------
     limit : float or None
-        Epsilon; ``None`` is no limit.
+        Epsilon, of one record more or less; ``None`` is no limit.
     delta : float
+        Of noise and failures together as they are; of each, where a server chooses between them
+        as it goes along.
     """
 
     def __init__(self, limit: float | None, delta: float) -> None:
@@ -87,7 +103,7 @@ class OwnBudget:
         """Every answer's price, with the number of its run."""
         self.failures: tuple[float, ...] = ()
 
-    def _event(self, more: Sequence[tuple[int, Spent]], failure: float) -> Event:
+    def _cost(self, more: Sequence[tuple[int, Spent]], failure: float) -> float:
         events: list[Event] = [Failure(f) for f in (*self.failures, failure) if f]
         partitions: dict[int, dict[int, list[Spent]]] = {}
         for run, spent in (*self.spent, *more):
@@ -97,7 +113,7 @@ class OwnBudget:
                 partitions.setdefault(run, {}).setdefault(spent.cell, []).append(spent)
         for cells in partitions.values():
             events += dearest(cells.values())
-        return compose(*events)
+        return chosen(events, self.delta)
 
     def charge(self, prices: Sequence[Spent], failure: float = 0.0, run: int = 0) -> bool:
         """Add a cost if the limit allows; ``False``, and nothing added, if not.
@@ -108,7 +124,7 @@ class OwnBudget:
         if self.limit is not None:
             if not prices:
                 return False
-            if not epsilon(self._event(priced, failure), self.delta, "auto") <= self.limit:
+            if not self._cost(priced, failure) <= self.limit:
                 return False
         self.spent = (*self.spent, *priced)
         self.failures = (*self.failures, failure) if failure else self.failures
@@ -117,7 +133,34 @@ class OwnBudget:
     @property
     def epsilon(self) -> float:
         """What all private answers so far cost together, at the party's delta."""
-        return epsilon(self._event((), 0.0), self.delta, "auto")
+        return self._cost((), 0.0)
+
+
+def chosen(events: Iterable[Event], delta: float) -> float:
+    """Epsilon at ``delta`` of releases whose noise was chosen one after the other.
+
+    Gaussian ones by the sum of their 1/m^2, and Laplace ones as if they were such; or, where there
+    are no others, by the sum of their epsilons.
+
+    Examples
+    --------
+    >>> round(chosen([Gaussian(20.0), Laplace(20.0)], 1e-6), 3)
+    0.313
+    >>> round(chosen([Laplace(20.0), Laplace(20.0)], 1e-6), 6)
+    0.1
+    """
+    all_of_it = compose(*events)
+    leaves = flatten(all_of_it)
+    as_gaussian = tuple(
+        (Gaussian(leaf.noise_multiplier * _AS_GAUSSIAN), count)
+        if isinstance(leaf, Laplace)
+        else (leaf, count)
+        for leaf, count in leaves
+    )
+    cost = epsilon(Composed(as_gaussian), delta, "gdp")
+    if any(isinstance(leaf, Gaussian) for leaf, _ in leaves):
+        return cost
+    return min(cost, epsilon(all_of_it, delta, "linear"))
 
 
 def dearest(cells: Iterable[Sequence[Spent]]) -> list[Event]:

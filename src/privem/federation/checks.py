@@ -78,7 +78,9 @@ def region(value: Any, d: int, data: bool = False) -> None:
         array(part, (d,))
     need((value.scale > 0).all() and (value.limit >= 0).all())
     ordinary(float(value.limit.max()))
-    need(not value.ball or (value.limit == 1).all())
+    if value.ball:  # about the origin, as all that plans use are
+        need((value.limit == 1).all())
+        need(not value.centre.any() and (value.scale == value.scale[0]).all())
     if data:
         magnitudes(value.centre)
         magnitudes(value.scale, positive=True)

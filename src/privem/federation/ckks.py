@@ -62,7 +62,7 @@ class CkksServer:
         self._boxes: dict[str, bytes] = {}  # of those who do not have their key yet
         self._context: Any = None
         if state:
-            body = decode(state)[1]
+            body = decode(state, own=True)[1]
             self._epoch, self._keeper = body["epoch"], body["keeper"]
             self._public, self._boxes = body["public"], dict(body["boxes"])
             self._whole = body["whole"]
@@ -144,7 +144,7 @@ class CkksParty:
         self._run, self._epoch, self._secret, self._whole = "", 0, b"", False
         self._context: Any = None
         if state:
-            body = decode(state)[1]
+            body = decode(state, own=True)[1]
             self._run, self._epoch, self._secret = body["run"], body["epoch"], body["secret"]
             self._whole = body["whole"]
 

@@ -83,7 +83,7 @@ class PaperParty:
     def __init__(self, state: bytes = b"") -> None:
         self._run, self._epoch, self._secret = "", 0, b""
         if state:
-            body = decode(state)[1]
+            body = decode(state, own=True)[1]
             self._run, self._epoch, self._secret = body["run"], body["epoch"], body["secret"]
 
     def state(self) -> bytes:

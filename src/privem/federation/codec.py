@@ -13,7 +13,7 @@ exactly.
 
 Decoding refuses whatever encoding would not have produced: another version, another spelling of
 the header, unknown dtypes, numbers that are not finite, arrays unused or used twice, trailing or
-missing bytes, and messages above a size. There is no pickle, and no code travels.
+missing bytes, and messages or headers above a size. There is no pickle, and no code travels.
 """
 
 from __future__ import annotations
@@ -25,10 +25,12 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["MAX_BYTES", "BadMessage", "decode", "encode"]
+__all__ = ["MAX_BYTES", "MAX_HEADER", "BadMessage", "decode", "encode"]
 
 MAGIC, VERSION = b"PVEM", 1
 MAX_BYTES = 2**26
+# Of the header: a byte of JSON becomes a hundred in memory, a byte of an array one.
+MAX_HEADER = 2**20
 _MAX_DEPTH = 12
 _DTYPES = ("<f8", "<i8", "<u8")
 
@@ -100,20 +102,21 @@ def _to_plain(
     return {"@": name, "fields": {key: inner(part) for key, part in fields.items()}}
 
 
-def decode(
-    message: bytes, build: Build | None = None, max_bytes: int = MAX_BYTES
-) -> tuple[str, Any]:
+def decode(message: bytes, build: Build | None = None, own: bool = False) -> tuple[str, Any]:
     """The kind and body of a message; raises :class:`BadMessage`.
 
-    ``build`` makes a public value from its name and fields, or raises.
+    ``build`` makes a public value from its name and fields, or raises. ``own``: it is what one
+    wrote down oneself, which may be of any size.
     """
-    if len(message) > max_bytes:
-        raise BadMessage(f"the message is larger than {max_bytes} bytes")
+    if len(message) > MAX_BYTES and not own:
+        raise BadMessage(f"the message is larger than {MAX_BYTES} bytes")
     if len(message) < 9 or message[:4] != MAGIC:
         raise BadMessage("the message does not begin as a message of privem")
     if message[4] != VERSION:
         raise BadMessage(f"message format {message[4]}; this version reads format {VERSION}")
     end = 9 + int.from_bytes(message[5:9], "little")
+    if end > 9 + MAX_HEADER and not own:
+        raise BadMessage(f"the message's header is larger than {MAX_HEADER} bytes")
     header = message[9:end]
     try:
         values = json.loads(header, parse_constant=_refuse_constant)

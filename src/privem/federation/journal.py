@@ -128,7 +128,7 @@ class Journal:
             entry = raw[at + 40 : at + 40 + size]
             if len(entry) < size or hashlib.sha256(entry).digest() != raw[at + 8 : at + 40]:
                 break
-            found.append(decode(entry, max_bytes=2**40))
+            found.append(decode(entry, own=True))
             at += 40 + size
         if at < len(raw):  # a torn end: what was being written when the server was killed
             with open(path, "r+b") as file:

@@ -16,12 +16,13 @@ if TYPE_CHECKING:
 __all__ = ["MaskedServer", "MaskedSide"]
 
 
-def _run(run: str, number: int, question: bytes) -> bytes:
-    """Names one sum: the round and the question are in every key, mask and signature of it.
+def _run(agreement: str, run: str, number: int, question: bytes) -> bytes:
+    """Names one sum: agreement, round and question are in every key, mask and signature of it.
 
-    Parties that were asked different things share no masks, and a party opens one sum a round.
+    Parties that have agreed on different terms (so that they add other shares of noise), or were
+    asked different things, share no masks, and a party opens one sum a round.
     """
-    digest = hashlib.sha256(f"{run}|{number}|".encode())
+    digest = hashlib.sha256(f"{agreement}|{number}|{run}|".encode())
     digest.update(hashlib.sha256(question).digest())
     return digest.digest()
 
@@ -43,7 +44,7 @@ class MaskedServer:
 
         protocol = masked_sum(
             this.agreement.scheme,
-            _run(this.run, this.number, this.question),
+            _run(this.agreement.hash, this.run, this.number, this.question),
             this.number,
             this.size,
         )
@@ -68,10 +69,10 @@ class MaskedSide:
     def __init__(self, state: bytes = b"") -> None:
         self._run, self._state = b"", b""
         self._party: MaskedParty | None = None
-        self._asked: tuple[str, int, bytes] | None = None
+        self._asked: tuple[str, str, int, bytes] | None = None
         self._name = b""
         if state:
-            body = decode(state)[1]
+            body = decode(state, own=True)[1]
             self._run, self._state = body["run"], body["state"]
 
     def state(self) -> bytes:
@@ -92,7 +93,7 @@ class MaskedSide:
     def _member(self, inside: Inside) -> MaskedParty:
         from .masked import Identity, MaskedParty
 
-        asked = (inside.run, inside.round, inside.question)
+        asked = (inside.agreement.hash, inside.run, inside.round, inside.question)
         if asked != self._asked:  # Questions are long: hash each once, not in every phase.
             self._asked, self._name = asked, _run(*asked)
         run = self._name

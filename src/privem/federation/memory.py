@@ -26,6 +26,7 @@ class Memory:
     partition: int = 0
     """Into how many cells; 0 until the first question about one."""
     runs: tuple[str, ...] = ()
+    """Those in which it said something, and this one: none of them is begun again."""
     last: bytes = b""
     """Digest of the last request, and the reply to it."""
     last_reply: bytes = b""

@@ -4,7 +4,7 @@ A party believes nothing the server says. It answers messages of the federation 
 a run it knows, in rounds that only go forward, and questions that meet the conditions of their own
 privacy proof; it keeps an account of its own. The same request twice gets the same bytes twice,
 never fresh noise. If anything goes wrong inside, what leaves is a refusal that says nothing about
-rows.
+rows, and the party is as it was before the message.
 """
 
 from __future__ import annotations
@@ -49,8 +49,8 @@ class Party:
         Rows hold categories, of which these are each column's, a list of lists; or one list for all
         columns. Public: all parties declare the same.
     epsilon : float, optional
-        The most this party gives away over all runs, at ``delta``; it refuses what would exceed it,
-        and every exact question. ``None``: no limit of its own.
+        The most this party gives away about a record more or less over all runs, at ``delta``; it
+        refuses what would exceed it, and every exact question. ``None``: no limit of its own.
     delta : float
     plans : collection of str, optional
         Hashes of the plans it takes part in; ``None`` is any.
@@ -176,25 +176,39 @@ class Party:
         if digest == self._memory.last:
             return self._memory.last_reply
         request: Request | None = None
-        budget = copy.copy(self._budget)
+        before = self._mutable()
         try:
             request = Request.from_bytes(message)
             memory, payload = self._answer(request)
-        except (BadMessage, Unanswerable, FederationError) as problem:
-            return self._refuse(request, problem, str(problem), budget)
-        except Exception as problem:
-            # Anything else may have to do with the rows: not a word about it.
-            return self._refuse(request, problem, "the question could not be answered", budget)
-        sent = reply(request, self.name, payload)
-        self._memory = replace(memory, last=digest, last_reply=sent)
-        return sent
+            sent = reply(request, self.name, payload)
+            self._memory = replace(memory, last=digest, last_reply=sent)
+            return sent
+        except BaseException as problem:
+            # Nothing has left: all is as it was, whatever went wrong and wherever.
+            self._go_back(before)
+            self.problem = problem
+            if isinstance(problem, BadMessage | Unanswerable | FederationError):
+                return refusal(request, self.name, str(problem))
+            if isinstance(problem, Exception):
+                # It may have to do with the rows: not a word about it.
+                return refusal(request, self.name, "the question could not be answered")
+            raise
 
-    def _refuse(
-        self, request: Request | None, problem: BaseException, reason: str, budget: OwnBudget
-    ) -> bytes:
-        """Nothing has left: go back to how things were."""
-        self.problem, self._budget, self._question = problem, budget, None
-        return refusal(request, self.name, reason)
+    def _mutable(self) -> tuple[Memory, OwnBudget, bytes]:
+        """All that a message may change: what was said, the account, the protection's side."""
+        side = b"" if self._side is None else self._side.state()
+        return self._memory, copy.copy(self._budget), side
+
+    def _go_back(self, before: tuple[Memory, OwnBudget, bytes]) -> None:
+        """As it was before a message.
+
+        The side is read from its state, as after a restart: so nothing of what a refused message
+        did to it is left, whichever side it is and however far it came.
+        """
+        self._memory, self._budget, side = before
+        self._question = None
+        if self._agreement is not None:
+            self._side = party_side(self._agreement, side)
 
     def _answer(self, request: Request) -> tuple[Memory, bytes]:
         agreement, memory = self._agreement, self._memory
@@ -268,7 +282,9 @@ class Party:
         if odd:
             raise BadMessage(odd)
         self._question = None
-        runs = (*self._memory.runs, request.run)
+        # A run in which nothing was said leaves nothing that beginning it again could repeat.
+        old = self._memory
+        runs = (*(run for run in old.runs if run != old.run or old.round), request.run)
         memory = Memory(request.run, request.plan, failure, private=private, runs=runs)
         memory = replace(memory, cells=fresh_key())
         return memory, pack("welcome", {"features": self.features, "columns": self.columns})
@@ -288,11 +304,12 @@ class Party:
             prices = believe(question, self._agreement.rows)
         if self._memory.private not in (None, bool(prices)):
             raise BadMessage("the run's terms speak of other noise than the question")
-        if not prices and self._held.undeclared:
-            raise Unanswerable("the rows hold values that are none of the categories agreed on")
         run = len(self._memory.runs)
         if not self._budget.charge(prices, failure if prices else 0.0, run):
             raise BadMessage("the question exceeds this party's own budget")
+        if not prices and self._held.undeclared:
+            # Known of rows, so not a word of it before the question is one to be answered.
+            raise Unanswerable("the rows hold values that are none of the categories agreed on")
         self._question = question
         return replace(
             self._memory,
@@ -324,7 +341,7 @@ class Party:
 
     def restore(self, state: bytes) -> Self:
         """Go on from a state of the same party."""
-        body = unpack(state, "party")
+        body = unpack(state, "party", own=True)
         if body["name"] != self.name:
             raise ValueError(f"the state is that of {body['name']!r}, not of {self.name!r}")
         self._box_key, self._signing_key = body["keys"]["box"], body["keys"]["signing"]

@@ -54,9 +54,12 @@ def pack(kind: str, body: Any) -> bytes:
     return encode(kind, body, _take_apart)
 
 
-def unpack(message: bytes, kind: str) -> dict[str, Any]:
-    """The body of a message of this kind, a mapping; raises :class:`BadMessage`."""
-    found, body = decode(message, _build)
+def unpack(message: bytes, kind: str, own: bool = False) -> dict[str, Any]:
+    """The body of a message of this kind, a mapping; raises :class:`BadMessage`.
+
+    ``own``: it is what one wrote down oneself, which may be of any size.
+    """
+    found, body = decode(message, _build, own)
     if found != kind or not isinstance(body, dict):
         raise BadMessage(f"expected a message of kind {kind!r}")
     return body

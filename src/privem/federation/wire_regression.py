@@ -54,7 +54,6 @@ def check(query: Any, d: int, private: bool) -> bool:
             need(state.profiles.size < checks.MOST_NUMBERS)
         case PairsQuery(sizes=sizes):
             _coded(query, d, private)
-            need(sum(sizes) ** 2 <= 2 * checks.MOST_NUMBERS)
         case _:
             return False
     return True
@@ -83,6 +82,8 @@ def _coded(query: Any, d: int, private: bool) -> None:
     sizes = query.sizes
     need(isinstance(sizes, tuple) and len(sizes) == d)
     need(all(type(size) is int and 0 < size < checks.MOST_NUMBERS for size in sizes))
+    # Fits ask for pairs first: no more categories than those allow, whatever is asked for.
+    need(sum(sizes) ** 2 <= 2 * checks.MOST_NUMBERS)
     need((query.cap_weight is not None) == private)
     if query.cap_weight is not None:
         checks.ordinary(query.cap_weight)

@@ -142,7 +142,7 @@ class BoundedGradientQuery:
 def reach(region: Region) -> float:
     """The largest norm of a record in the data's own coordinates, rounded up."""
     if region.ball:
-        size = float(region.scale[0])
+        size = float(np.linalg.norm(region.centre) + region.scale.max())
     else:
         size = float(np.linalg.norm(np.abs(region.centre) + region.limit * region.scale))
     return size * (1 + 2.0**-36)

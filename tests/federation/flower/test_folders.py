@@ -90,7 +90,8 @@ def test_wrong_folders(tmp_path):
     (tmp_path / "x.csv").write_text("x,y\n1,2\n")
     assert "No such file" in run("status", tmp_path / "nowhere", code=2)
     assert "not the folder of a server" in run("server", tmp_path / "fed" / "north", code=2)
-    assert "No such file" in run("party", tmp_path / "fed" / "server", tmp_path / "x.csv", code=2)
+    said = run("party", tmp_path / "fed" / "server", tmp_path / "x.csv", code=2)
+    assert "not the folder of a party" in said
     missing = run("party", tmp_path / "fed" / "north", tmp_path / "nowhere.csv", code=3)
     assert "nowhere.csv" in missing
     (tmp_path / "fed" / "north" / "federation.json").write_text("{}")

@@ -228,13 +228,15 @@ class PartyFolder:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.terms = Terms.load(folder)
+        if not (folder / "card.json").exists():
+            raise ValueError(f"{str(folder)!r} is not the folder of a party")
         self.name = read_card(folder / "card.json")["name"]
         self.key = (folder / "node.key").read_bytes()
         self._kept = b""
 
     def party(self, rows: Any, epsilon: float | None, delta: float, **options: Any) -> Party:
         """The party as it was left, with the limits its owner sets now."""
-        body = unpack((self.folder / "state").read_bytes(), "party")
+        body = unpack((self.folder / "state").read_bytes(), "party", own=True)
         party = Party(rows, self.name, epsilon=epsilon, delta=delta, **options)
         party.restore(pack("party", {**body, "limit": epsilon, "delta": delta}))
         agreement = body["agreement"]

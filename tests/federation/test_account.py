@@ -1,0 +1,114 @@
+"""A party's account: what it believes, what it adds up, and what it says of it."""
+
+import dataclasses
+import math
+
+import numpy as np
+import pytest
+
+from privem.accounting import Composed, Failure, Gaussian, Laplace, compose, epsilon
+from privem.accounting.gdp import hockey_stick
+from privem.core import Group, Spent
+from privem.federation.answer import Question
+from privem.federation.budget import OwnBudget, believe, chosen
+from privem.federation.codec import BadMessage
+from privem.models.bounds import OctaveQuery, PlaceQuery
+from privem.models.categorical_mixture import PairsQuery
+from privem.models.count import CountQuery
+from privem.models.private_grid import GridQuery
+from privem.models.private_moments import BoundedMomentsQuery
+from privem.models.sensitivity import MomentWeights
+from privem.noise.discrete import Discrete
+from privem.noise.exact import Exact
+
+from .test_forged import SOUND
+from .test_party import NOISE, REGION, Server, asked, bounded, clusters, refused
+
+
+@pytest.mark.parametrize("grid", [2.0**1023, 2.0**990, 2.0**984])
+def test_noise_of_no_size_is_refused(grid):
+    """Infinite multipliers cost nothing, and some of these are no numbers at all."""
+    noise = dataclasses.replace(NOISE, multiplier=1e-3)
+    prices = tuple(
+        dataclasses.replace(s, grid=grid, steps=2**40) for s in NOISE.price(CountQuery())
+    )
+    with pytest.raises(BadMessage, match="no size"):
+        believe(Question("x", CountQuery(), noise, prices), None)
+
+
+EVERY = SOUND | {
+    "count": CountQuery(),
+    "octaves": OctaveQuery(2),
+    "places": PlaceQuery(np.ones(2), np.zeros(2)),
+    "moments": BoundedMomentsQuery(REGION, MomentWeights.balanced(2, 2.0)),
+    "heavy count": BoundedMomentsQuery(REGION, MomentWeights(1e6, 1.0, 1.0, 2.0)),
+    "grid": GridQuery(REGION, np.zeros(2), np.eye(2), (np.array([-1.0, 0.0, 1.0]),)),
+    **{f"mixture {r}": bounded(r, 2.0) for r in ("joint", "ggg", "llg", "laplace")},
+    **{f"clusters {r}": clusters(r) for r in ("joint", "gg", "ll", "dplloyd")},
+}
+
+
+@pytest.mark.parametrize("query", EVERY.values(), ids=EVERY)
+def test_no_question_hides_less_than_a_record_more_or_less(query):
+    noise = Discrete(8.0, "replace-one", 1000.0)
+    found = believe(Question("x", query, noise, noise.price(query)), None)
+    plain = dataclasses.replace(noise, neighbours="add-remove").price(query)
+    assert all(f.sensitivity >= p.sensitivity for f, p in zip(found, plain, strict=True))
+
+
+class Same(CountQuery):
+    """Of a fixed number of records, a number that is the same for all is hardly a secret."""
+
+    def groups(self, neighbours):
+        return [Group("count", slice(0, 1), 1.0 if neighbours == "add-remove" else 1e-3)]
+
+
+def test_neighbours_that_hide_less_are_refused():
+    noise = Discrete(8.0, "replace-one", 1000.0)
+    question = Question("x", Same(), noise, noise.price(Same()))
+    with pytest.raises(BadMessage, match="more or less"):
+        believe(question, None)
+
+
+def test_a_laplace_release_is_dominated_by_the_gaussian_it_is_priced_as():
+    """The worst of all eps-private pairs is randomised response: its curve is below."""
+    for eps in np.geomspace(1e-3, 20.0, 60):
+        mu = eps / 0.7978845
+        for at in np.linspace(0.0, eps, 40):
+            worst = -math.expm1(at - eps) * math.exp(eps) / (1 + math.exp(eps))
+            assert worst <= hockey_stick(mu, at) * (1 + 1e-9)
+    # And no Gaussian with much more noise would do.
+    assert math.expm1(0.01) / (1 + math.exp(0.01)) > hockey_stick(0.01 / 0.81, 0.0)
+
+
+def test_an_account_adds_up_what_a_server_may_choose_as_it_goes():
+    budget = OwnBudget(None, 1e-6)
+    gauss = Spent("g", "gaussian", 2, 1.0, 0.0, 2.0**-20, 2**24)
+    laplace = dataclasses.replace(gauss, name="l", kind="laplace", grid=2.0**-18)
+    assert budget.charge([gauss], 1e-9, 1)
+    assert budget.charge([laplace], 0.0, 1)
+    g, flat = Gaussian(gauss.multiplier, 2, 2**24), Laplace(laplace.multiplier, 2)
+    assert budget.epsilon == chosen([g, flat, Failure(1e-9)], 1e-6)
+    # Gaussian noise as plans price it; Laplace noise as if it were Gaussian, never by zCDP beside.
+    assert chosen([g], 1e-6) == epsilon(g, 1e-6, "auto")
+    as_one = Composed(((g, 1), (Gaussian(laplace.multiplier * math.sqrt(2 / math.pi)), 1)))
+    assert chosen([g, flat], 1e-6) == pytest.approx(epsilon(as_one, 1e-6, "gdp"), rel=1e-6)
+    assert chosen([flat] * 5, 1e-6) == epsilon(compose(*[flat] * 5), 1e-6, "linear")
+    assert chosen([Laplace(300.0)] * 400, 1e-6) < 0.5  # many small ones: not by their sum
+
+
+@pytest.mark.parametrize("limit", [1.0, None])
+def test_values_that_were_not_declared_show_in_no_free_refusal(limit):
+    """A party that answers no exact question refuses all of them in the same words."""
+    clean, odd = [["yes"], ["no"], ["no"]], [["yes"], ["no"], ["other"]]
+    answers = []
+    for rows in (clean, odd):
+        server = Server(np.array(rows, dtype=object), categories=["no", "yes"], epsilon=limit)
+        assert server.begin()[0]
+        answers.append(server.ask(asked(PairsQuery((2,)), Exact())))
+    if limit is None:  # exact, and on nobody's account: its owner lets that be told
+        assert answers[0][0]
+        assert refused(answers[1], "none of the categories")
+    else:
+        assert answers[0] == answers[1]
+        assert refused(answers[0], "own budget")
