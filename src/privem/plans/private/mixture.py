@@ -27,6 +27,7 @@ from ...models.shrink import (
 from ...tree import Array
 from .allowance import Allowance
 from .gaussian import PrivateGaussian
+from .lost import copied, restarted
 from .packing import pack
 from .shapes import LEAST_STEP, Parts, as_type, shared_consistency, unwhiten, whiten
 
@@ -47,6 +48,8 @@ _SHARP = 0.05
 _MOST_NOISE = 0.6
 # Components never count for less than this share of an equal part.
 _LEAST_PART = 0.02
+# Restarted components get so many iterations, at least, before averaging.
+_SETTLE = 3
 # Components with fewer records than so many deviations of the noise are not seen.
 _SEEN = 2.0
 # More iterations than this never helped.
@@ -180,12 +183,16 @@ class PrivateMixture:
                 # Not in the first step, which is long anyway, nor in the one that is averaged.
                 ahead = now.beyond(state, _OVERSTEP) if whitened and 0 < t < search else now
                 state = self._valid(anchor, ahead)
+                if whitened and t < search - _SETTLE:
+                    state = restarted(state, now.seen < 1)
             else:
                 terms = t - search + 1
                 average = average.towards(now, terms)
                 # In the frame of the first term: in a later, smaller one its noise would look
                 # large, be softened again and again, and the component would walk to nothing.
                 state = self._valid(anchor, average)
+        if whitened and average is not None:
+            state = copied(state, average.seen < 0.5)
         return state, structure
 
     def _widened(self, w: MomentWeights, structure: Structure) -> tuple[MomentWeights, bool]:
@@ -234,6 +241,7 @@ class PrivateMixture:
             count = count + (self.count - count.sum()) / k
         # A component whose count drowns in noise stays where it is: moving it would be a walk.
         unseen = count < _SEEN * noise.count / w.w0
+        seen = np.where(unseen, 0.0, 1.0)
         count = np.maximum(count, _LEAST_PART * self.count / k)
         n = count[:, None]
         whitener = state.whiteners
@@ -253,7 +261,7 @@ class PrivateMixture:
         step = np.einsum("kij,kj->ki", lower, moves) if matrix else lower * moves
         means = state.means + step
         if sums.second.size == 0:
-            return Parts(count, means, state.covariances, np.zeros(()), 0)
+            return Parts(count, means, state.covariances, np.zeros(()), seen, 0)
         factor = w.w2
         if release.query.shared:
             factor *= shared_consistency(state, w.radius)
@@ -282,7 +290,7 @@ class PrivateMixture:
             spreads[unseen] = np.eye(d)
         elif state.covariance_type != "tied":
             spreads[unseen] = 1.0
-        return Parts(count, means, unwhiten(state, spreads), size)
+        return Parts(count, means, unwhiten(state, spreads), size, seen)
 
     def _valid(self, state: Mixture, parts: Parts) -> Mixture:
         """Parameters from averaged moments: eigenvalues softened in the last frame, floored."""

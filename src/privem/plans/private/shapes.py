@@ -21,14 +21,16 @@ LEAST_STEP = 0.25
 class Parts:
     """Moments in unit coordinates; ``size`` of the covariance noise in whitened ones.
 
-    ``terms``: how many releases of second moments the covariances are the mean of; 0 where none was
-    asked for and they are the last ones.
+    ``seen``: whether each component had more records than the noise on their number; of a mean, how
+    often. ``terms``: how many releases of second moments the covariances are the mean of; 0 where
+    none was asked for and they are the last ones.
     """
 
     count: Array
     means: Array
     covariances: Array
     size: Array
+    seen: Array
     terms: int = 1
 
     def beyond(self, state: Mixture, factor: float) -> Parts:
@@ -42,17 +44,18 @@ class Parts:
             white, _ = whiten(state, covariances, self.size)
             valid = np.linalg.eigvalsh(white)[:, 0] > LEAST_STEP
             covariances = np.where(valid[:, None, None], covariances, self.covariances)
-        return Parts(count, means, covariances, self.size, self.terms)
+        return Parts(count, means, covariances, self.size, self.seen, self.terms)
 
     def towards(self, new: Parts, terms: int) -> Parts:
         """The running mean over ``terms`` iterates, ``new`` being the last."""
         count = self.count + (new.count - self.count) / terms
         means = self.means + (new.means - self.means) / terms
+        often = self.seen + (new.seen - self.seen) / terms
         if new.terms == 0:
-            return replace(self, count=count, means=means)
+            return replace(self, count=count, means=means, seen=often)
         seen = self.terms + 1
         covariances = self.covariances + (new.covariances - self.covariances) / seen
-        return Parts(count, means, covariances, new.size, seen)
+        return Parts(count, means, covariances, new.size, often, seen)
 
 
 def as_type(state: Mixture, covariance_type: str) -> Mixture:
