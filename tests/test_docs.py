@@ -15,7 +15,9 @@ def python_blocks(page: Path) -> list[str]:
     return re.findall(r"^```python\n(.*?)^```", page.read_text(), re.DOTALL | re.MULTILINE)
 
 
-@pytest.mark.parametrize("name", ["README.md", "docs/adding-a-model.md", "docs/federation.md"])
+@pytest.mark.parametrize(
+    "name", ["README.md", "docs/models.md", "docs/adding-a-model.md", "docs/federation.md"]
+)
 def test_examples_run(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

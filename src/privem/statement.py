@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from .accounting import Event, epsilon
+from .accounting import Event, epsilon, which
 from .core import Spent
 from .meter import Meter, alternatives
 
@@ -45,6 +45,8 @@ class Statement:
         Where the noise was added: to sums over records, or on each person's own device.
     parties : str
         Of a federated fit: who can learn what.
+    subject : {"model", "mean", "score"}
+        What was released.
 
     Examples
     --------
@@ -65,6 +67,7 @@ class Statement:
     public: dict[str, str] = field(default_factory=dict)
     trust: str = "central"
     parties: str = ""
+    subject: str = "model"
 
     @classmethod
     def of(
@@ -74,6 +77,7 @@ class Statement:
         neighbours: str,
         public: dict[str, str],
         trust: str = "central",
+        subject: str = "model",
     ) -> Statement:
         """The statement of a fit that has ended."""
         records = tuple(ReleaseRecord(name, groups) for name, groups in meter.releases)
@@ -88,6 +92,7 @@ class Statement:
             meter.failure,
             dict(public),
             trust,
+            subject=subject,
         )
 
     def event(self) -> Event:
@@ -105,9 +110,17 @@ class Statement:
         """Epsilon at the statement's delta, computed anew from the recorded releases."""
         return epsilon(self.event(), self.delta, accountant or self.accountant)
 
+    @property
+    def priced_by(self) -> str:
+        """The accountant behind ``spent``: where that was left to ``"auto"``, the one it took."""
+        return which(self.event(), self.delta) if self.accountant == "auto" else self.accountant
+
     def to_dict(self) -> dict[str, Any]:
         """As plain JSON values."""
-        return asdict(self)
+        values = asdict(self)
+        if self.subject == "model":  # model files are as they were before there was a choice
+            del values["subject"]
+        return values
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> Statement:
@@ -130,26 +143,38 @@ class Statement:
         numbers = sum(group.dimension for record in self.releases for group in record.groups)
         given = "; ".join(f"{name} {value}" for name, value in self.public.items())
         local = self.trust == "local"
+        count = len(self.releases)
+        in_all = f"{_count(numbers, 'number')}{' in all' if count > 1 else ''}"
+        each, together = ("each", "together they") if count > 1 else ("it", "it")
         what = (
-            f"{len(self.releases)} rounds asked for {numbers:,} numbers in all; in each a person's "
+            f"{_count(count, 'round')} asked for {in_all}; in {each} a person's "
             "own device rounded its numbers to a lattice and added exact discrete noise before "
             "sending them, and nobody saw more than that"
             if local
-            else f"{len(self.releases)} releases of {numbers:,} numbers in all left the data, each "
-            f"a sum over {units} rounded to a lattice plus exact discrete noise"
+            else f"{_count(count, 'release')} of {in_all} left the data"
+            f"{', each' if count > 1 else ':'} a sum over {units} rounded to a lattice plus exact "
+            "discrete noise"
         )
         apart = any(group.cell is not None for record in self.releases for group in record.groups)
         once = (
             " (records were assigned at random to one cell each, and a cell's releases concern "
             "nobody else)"
         )
+        chosen = ", the tightest that is proved" if self.accountant == "auto" else ""
+        again = "fits" if self.subject == "model" else "releases"
+        alone = "fit" if self.subject == "model" else self.subject
         return (
-            f"This model is ({self.epsilon:g}, {self.delta:g})-differentially private"
-            f"{', locally,' if local else ''} with respect to {change}. {what}; together they cost "
-            f"epsilon = {self.spent:.4f} at delta = {self.delta:g} by the {self.accountant} "
-            f"accountant{once if apart else ''}. Everything else was computed from those releases. "
-            f"Taken as public: the columns' names and number, every parameter"
-            f"{'; ' + given if given else ''}. The promise covers this fit alone: those of further "
-            f"fits on the same people add up."
+            f"This {self.subject} is ({self.epsilon:g}, {self.delta:g})-differentially private"
+            f"{', locally,' if local else ''} with respect to {change}. {what}; {together} cost "
+            f"epsilon = {self.spent:.4f} at delta = {self.delta:g} by the {self.priced_by} "
+            f"accountant{chosen}{once if apart else ''}. Everything else was computed from "
+            f"{'those releases' if count > 1 else 'that release'}. Taken as public: the columns' "
+            f"names and number, every parameter"
+            f"{'; ' + given if given else ''}. The promise covers this {alone} alone: those of "
+            f"further {again} on the same people add up."
             + (f" Fitted by a federation. {self.parties}" if self.parties else "")
         )
+
+
+def _count(count: int, what: str) -> str:
+    return f"{count:,} {what}{'s' * (count != 1)}"

@@ -158,6 +158,10 @@ def test_mechanism_and_accountant(folder, tmp_path):
         (["--model", "symmetric", *ROBUST, "--failure", 1], "probability below 1"),
         (["--model", "symmetric", "--trust", "local"], "--trust local needs --bound"),
         (
+            ["--model", "symmetric-regression", "--target", "y", *BOUNDS, "--trust", "local"],
+            "--trust local needs --bound y=LOW:HIGH too",
+        ),
+        (
             ["--model", "symmetric", *BOUNDS, "--trust", "local", "--groups", "who"],
             "neither --groups nor --weight",
         ),

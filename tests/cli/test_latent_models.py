@@ -196,13 +196,17 @@ def test_score(tmp_path, kind):
     if kind in TARGETED:
         summary = json.loads(run("score", model, data, "--target", "y", "--json"))
         assert summary["mean_log_density"] == pytest.approx(loaded.score(data, "y"))
+        # The model file knows the target; one of an older version does not.
+        assert json.loads(run("score", model, data, "--json")) == summary
+        del loaded.target_name_in_
+        loaded.save(model)
         assert "needs --target" in run("score", model, data, code=2)
         assert "has no column 'wage'" in run("score", model, data, "--target", "wage", code=3)
     else:
         summary = json.loads(run("score", model, data, "--json"))
         assert summary["mean_log_density"] == pytest.approx(loaded.score(data))
         assert "--target is for regressions" in run("score", model, data, "--target", "y", code=2)
-    assert (summary["model"], summary["rows"]) == (kind, N)
+    assert (summary["model"], summary["rows"], summary["private"]) == (kind, N, False)
 
 
 @pytest.mark.parametrize(

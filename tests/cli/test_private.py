@@ -11,7 +11,11 @@ import pytest
 from typer.testing import CliRunner
 
 import privem
+from privem.accounting import ACCOUNTANTS
+from privem.audit.report import AuditReport, Finding
 from privem.cli import app
+from privem.cli.console import numbers, show
+from privem.cli.folding import folded
 
 BOUNDS = ["--bound", "age=0:110", "--bound", "income=0:400"]
 
@@ -95,12 +99,14 @@ def test_a_single_gaussian_is_called_one(people, tmp_path):
     assert "structure              full" in run(*fit, "--epsilon", 50)
 
 
-def test_missing_values_in_a_file_pass_silently(tmp_path):
+def test_missing_values_in_a_file_are_refused_without_a_word_where(tmp_path):
     values = np.random.default_rng(1).normal(size=(500, 2))
     values[7, 1], values[9, 0] = np.nan, np.inf
     pl.DataFrame(values, schema=["a", "b"]).write_parquet(tmp_path / "x.parquet")
     fit = ["fit", tmp_path / "x.parquet", "-k", 2, "-o", tmp_path / "m.json"]
-    assert "NaN" not in run(*fit, "--epsilon", 1, "--bound", "a=-5:5", "--bound", "b=-5:5")
+    text = run(*fit, "--bound", "a=-5:5", "--bound", "b=-5:5", code=3)
+    assert "Input X contains NaN" in text
+    assert not re.search(r"\d", text)
     assert "row 7" in run(*fit, "--exact", code=3)  # an exact fit says so
 
 
@@ -113,6 +119,9 @@ def test_missing_values_in_a_file_pass_silently(tmp_path):
         (["--epsilon", 1, "--bound", "age=0:110"], "every column fitted or for none"),
         (["--epsilon", 1, "--bound", "age=9:1", "--bound", "income=0:1"], "LOW below HIGH"),
         (["--epsilon", 1, "--bound", "age"], "COLUMN=LOW:HIGH"),
+        (["--bound", "age=0:110", "--bound", "age=0:99"], "there is a bound of 'age' already"),
+        (["--epsilon", 1e9], "epsilon is too large"),
+        (["--mechanism", "laplace", "--accountant", "gdp"], "does not fit mechanism='laplace'"),
         (["--n-init", 3], "n_init"),
         (["--exact", "--epsilon", 1], "leave one of them out"),
         (["--exact", "--delta", 1e-6], "--delta is for private fits"),
@@ -160,3 +169,101 @@ def test_a_private_fit_neither_counts_its_rows_nor_minds_having_none(people, tmp
     pl.read_parquet(people).clear().write_parquet(tmp_path / "none.parquet")
     run("fit", tmp_path / "none.parquet", "-k", 2, "-o", model, "--epsilon", 1, *BOUNDS)
     run("fit", tmp_path / "none.parquet", "-k", 2, "-o", model, "--exact", code=3)  # minds
+
+
+def test_releases_that_are_alike_take_one_line(people, tmp_path):
+    model = tmp_path / "m.json"
+    run("fit", people, "-k", 2, "-o", model, "--n-iter", 7, *BOUNDS, "-q")
+    text = run("audit", model)
+    assert text.count("release EM") == 1
+    assert "release EM 1 / moments to EM 7 / moments: 7 releases, multipliers" in text
+    names = [finding["name"] for finding in json.loads(run("audit", model, "--json"))["findings"]]
+    assert sum(name.startswith("release EM ") for name in names) == 7
+
+
+def test_what_an_audit_finds_wrong_keeps_its_line():
+    releases = [
+        Finding(f"release EM {i} / sums", i != 3, "so", {"multiplier": i}) for i in range(5)
+    ]
+    text = folded(AuditReport("m.json", [*releases, Finding("terms", False, "odd")]))
+    assert "FAILED (2 of 6 checks)" in text
+    assert "FAIL  release EM 3 / sums: so" in text
+    assert "EM 0 / sums to EM 4 / sums: 4 releases, multipliers 0 to 4" in text
+    assert "FAIL  terms: odd" in text
+
+
+def test_warnings_are_notes_in_the_words_of_the_command_line(people, tmp_path, recwarn):
+    fit = ["fit", people, "-k", 2, "-o", tmp_path / "m.json"]
+    text = run(*fit, "--delta", 0.1, *BOUNDS)
+    assert text.count("note: delta=0.1 is large") == 1
+    text = " ".join(run(*fit, "--epsilon", 0.001).split())
+    assert "give --bound COLUMN=LOW:HIGH" in text
+    assert "all of them are one Gaussian; use more" in text
+    assert not recwarn.list
+
+
+def test_too_many_components_for_the_memory_are_no_bug_of_ours(people, tmp_path, monkeypatch):
+    def full(*_):
+        raise MemoryError
+
+    monkeypatch.setattr("privem.cli.fit_command.fit_file", full)
+    text = run("fit", people, "-k", 2, "-o", tmp_path / "m.json", code=2)
+    assert "not enough memory: fewer components" in text
+
+
+def test_a_weight_of_nothing_is_shown_as_0(capsys):
+    show(*numbers("k", ["0", "1"], ["weight", "tiny"], [[1.0, 3e-200], [1.839e-257, 1e-200]]))
+    shown = capsys.readouterr().out
+    assert "1.839e-257" not in shown
+    assert re.search(r"^1 +0 +1e-200$", shown, re.MULTILINE)
+
+
+def test_help_names_every_accountant():
+    text = re.sub(r"\s+", " ", run("fit", "--help").replace("-\n", "-"))
+    text = text.replace("- ", "-")
+    assert all(name in text for name in ACCOUNTANTS)
+
+
+@pytest.mark.parametrize("kind", ["gmm", "fa"])
+def test_a_private_score(people, tmp_path, kind):
+    model = tmp_path / "m.json"
+    run("fit", people, "-m", kind, "-k", 1, "-o", model, "-q", *BOUNDS)
+    score = ["score", model, people, "--epsilon", 5]
+    found = json.loads(run(*score, "--delta", 1e-5, "--json"))
+    assert found["private"] is True
+    assert (found["privacy"]["epsilon"], found["privacy"]["delta"]) == (5.0, 1e-5)
+    # Noise of this deviation leaves 8 of them with a probability below 1e-14; clipping at the
+    # limits moves a mean by little.
+    exact = privem.load(model).score(people)
+    assert abs(found["mean_log_density"] - exact) < 8 * found["deviation"] + 0.1
+    assert not {"rows", "total_weight"} & set(found)
+    text = " ".join(run(*score).split())
+    assert "deviation of its noise" in text
+    assert "(5, 1e-06)-differentially private" in text
+    assert "exact" not in text.split("exact discrete noise")[0]
+    assert not re.search(r"(?<![\d.])2,?021(?![\d.])", text)
+
+
+def test_what_a_private_score_cannot_do(people, tmp_path):
+    model = tmp_path / "m.json"
+    run("fit", people, "-m", "kmeans", "-k", 1, "-o", model, "-q", *BOUNDS)
+    score = ["score", model, people]
+    assert "scores gmm and fa models" in run(*score, "--epsilon", 1, code=2)
+    assert "give --epsilon too" in run(*score, "--delta", 1e-6, code=2)
+    assert "give --epsilon too" in run(*score, "--groups", "who", code=2)
+    run("fit", people, "-k", 1, "-o", model, "-q", "--exact")
+    assert "fitted privately" in run(*score, "--epsilon", 1, code=2)
+    run("fit", people, "-k", 1, "-o", model, "-q", *BOUNDS)
+    assert "must lie between 0 and" in run(*score, "--epsilon", -1, code=2)
+    assert "must lie between 0 and" in run(*score, "--epsilon", 1, "--delta", 1, code=2)
+    assert "--target is for regressions" in run(*score, "--epsilon", 1, "--target", "y", code=2)
+
+
+def test_a_private_score_of_persons(people, tmp_path):
+    table = pl.read_parquet(people)
+    table.with_columns(who=pl.Series(np.arange(len(table)) // 2)).write_csv(tmp_path / "who.csv")
+    data, model = tmp_path / "who.csv", tmp_path / "m.json"
+    run("fit", data, "-k", 1, "--groups", "who", "-o", model, "-q", *BOUNDS)
+    score = ["score", model, data, "--epsilon", 1]
+    assert "removing one person" in " ".join(run(*score, "--groups", "who").split())
+    assert "with --groups COLUMN" in run(*score)  # or it says that single records are hidden

@@ -13,6 +13,7 @@ from privem import (
     MissingCovariateRegression,
     RegressionMixture,
     SymmetricMixture,
+    private_mean,
 )
 
 rng = np.random.default_rng(0)
@@ -30,9 +31,40 @@ def test_bounds_by_name_are_bounds_by_position(kind, tmp_path):
 
 
 def test_of_regressions():
-    for kind in (RegressionMixture, MissingCovariateRegression):
-        model = kind(bounds=BY_NAME, target_bounds=5.0).fit(FRAME, np.ones(300))
+    for model in (RegressionMixture(), MissingCovariateRegression(method="moments")):
+        model.set_params(bounds=BY_NAME, target_bounds=5.0).fit(FRAME, np.ones(300))
         np.testing.assert_allclose(model.bounds_[1], [120, 2.5])
+
+
+@pytest.mark.parametrize("bounds", [[(0, 1)] * 6, ((0, 1),) * 6, np.array([(0, 1)] * 6)])
+def test_a_pair_for_each_feature_is_named_as_such(bounds):
+    with pytest.raises(ValueError, match=r"got 6 pairs.*write \(\[lows\], \[highs\]\)") as caught:
+        GaussianMixture(bounds=bounds).fit(np.zeros((20, 6)))
+    assert "2 of them" not in str(caught.value)
+    # Sides of different lengths are something else.
+    with pytest.raises(ValueError, match=r"bounds must be \(low, high\)"):
+        GaussianMixture(bounds=([0, 0, 0], [1, 1])).fit(np.zeros((20, 2)))
+
+
+@pytest.mark.parametrize(
+    "model", [GaussianMixture(), KMeans(), FactorAnalysis(), SymmetricMixture()], ids=str
+)
+def test_a_large_delta_is_said_once(model):
+    X = np.random.default_rng(0).normal(size=(300, 2))
+    with pytest.warns(UserWarning, match="delta=0.1 is large") as caught:
+        model.set_params(delta=0.1, bounds=5.0).fit(X)
+    assert sum("delta=0.1 is large" in str(warning.message) for warning in caught) == 1
+
+
+def test_a_large_delta_is_said_once_of_targets_and_means():
+    X = np.random.default_rng(0).normal(size=(300, 2))
+    for model in (RegressionMixture(1), MissingCovariateRegression()):
+        with pytest.warns(UserWarning) as caught:
+            model.set_params(delta=0.1, bounds=5.0, target_bounds=9.0).fit(X, X[:, 0])
+        assert sum("delta=0.1 is large" in str(warning.message) for warning in caught) == 1
+    with pytest.warns(UserWarning) as caught:
+        private_mean(X, tau=1.0, delta=0.1)
+    assert len(caught) == 1
 
 
 def test_they_are_saved(tmp_path):

@@ -99,12 +99,12 @@ def test_every_row_of_a_person_is_picked_some_time(tmp_path):
 
 @pytest.mark.parametrize("kind", ["csv", "parquet"])
 def test_weights_of_a_file_are_capped_before_they_are_averaged(tmp_path, kind):
-    frame = table(w=[9.0, 1.0, -3.0, 0.5, None, 2.0, 1.0])
+    frame = table(w=[9.0, 1.0, -3.0, 0.5, -np.inf, 2.0, 1.0])
     getattr(frame, f"write_{kind}")(tmp_path / f"t.{kind}")
     model, source, people = opened(tmp_path / f"t.{kind}", "person", sample_weight="w")
     assert people.weighted
     assert list(model.feature_names_in_) == ["a", "b"]
-    expected = [2 / 3, 1 / 3, 0, 0.5, np.nan, 1.0, 0.5]  # NaN counts nothing (``capped``)
+    expected = [2 / 3, 1 / 3, 0, 0.5, 0, 1.0, 0.5]
     np.testing.assert_array_equal(sums(source)[1], expected)
 
 
@@ -274,3 +274,12 @@ def test_a_mean_has_no_weights(tmp_path):
     rows = read_file(tmp_path / "t.parquet", columns=["a"], weight="w")
     with pytest.raises(ValueError, match="private_mean has no weights"):
         private_mean(rows)
+
+
+def test_a_column_of_text_may_be_whose_records_they_are(tmp_path):
+    frame = table().with_columns(person=pl.Series([f"p{i}" for i in WHO]))
+    frame.write_csv(tmp_path / "t.csv")
+    for X in (tmp_path / "t.csv", frame, pandas_of(frame)):
+        with pytest.raises(ValueError, match="whose record it is, name it as groups="):
+            GaussianMixture(bounds=9.0).fit(X)
+        assert GaussianMixture(bounds=9.0).fit(X, groups="person").privacy_.unit == "person"

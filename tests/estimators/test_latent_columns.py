@@ -72,7 +72,8 @@ def test_types_of_the_other_two(tmp_path):
     classes = model_of(CategoricalMixture)
     assert classes.fit(numbers().astype(np.int8)).feature_types_in_ == ["int8", "int8"]
     assert classes.privacy_.public["column types"] == "all int8"
-    assert classes.fit(numbers().tolist()).feature_types_in_ == ["float64", "float64"]
+    # A list declares none: the type is that of the declared categories.
+    assert classes.fit(numbers().tolist()).feature_types_in_ == ["int64", "int64"]
 
 
 @pytest.mark.parametrize("cls", [*TARGETED, SymmetricMixture, CategoricalMixture])

@@ -50,7 +50,7 @@ def test_what_is_returned():
     many = private_mean(heavy(5000, 3), tau=[4.0, 4.0, 5.0], centre=[1.0, 0.0, 1.0])
     assert np.asarray(many).shape == (3,)
     assert np.asarray(many, dtype=np.float32).dtype == np.float32
-    with pytest.raises(TypeError, match="there are 3 means"):
+    with pytest.raises(TypeError, match="there are 3 numbers"):
         float(many)
     with pytest.raises(KeyError, match="no column 'a'"):
         many["a"]

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pytest
 from scipy.optimize import minimize
 from sklearn.linear_model import LinearRegression
@@ -288,3 +289,43 @@ def test_bad_values():
         MissingCovariateRegression(epsilon=None).fit(X, y)
     model.fit(X, y)  # privately: pulled in, silently
     assert np.isfinite(model.coef_).all()
+
+
+CLINIC = pl.DataFrame(
+    {"age": np.linspace(20, 90, 400), "bmi": np.linspace(18, 40, 400), "sbp": np.full(400, 120.0)}
+)
+
+
+@pytest.mark.parametrize(
+    ("bounds", "target", "words"),
+    [
+        ({"age": (0, 120), "bmi": (10, 60)}, (0, 250), ["'age' (0 to 120)", "'bmi'", "intercept"]),
+        ({"age": (-5, 5), "bmi": (10, 60)}, 9.0, ["'bmi' (10 to 60)"]),
+        (300.0, (-9, 12), ["all (within 300 of the origin)"]),
+        (6.0, (50, 250), ["there is no intercept"]),
+    ],
+)
+def test_bounds_that_cannot_be_standard_normal_are_said(bounds, target, words):
+    """From the public bounds alone: the same of any data."""
+    for frame in (CLINIC, CLINIC * 0):
+        model = MissingCovariateRegression(bounds=bounds, target_bounds=target)
+        with pytest.warns(UserWarning, match="MissingCovariateRegression assumes") as caught:
+            model.fit(frame, "sbp")
+        text = str(caught[0].message)
+        assert all(word in text for word in words)
+        assert ("'age'" in text) == ("'age' (0 to 120)" in words)
+        assert ("intercept" in text) == any("intercept" in word for word in words)
+
+
+def test_bounds_that_can_are_not(tmp_path):
+    for bounds in (6.0, (-4, 6), None, {"age": (-3, 3), "bmi": (-20, 20)}):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            warnings.filterwarnings("ignore", message="no bounds stood out")
+            MissingCovariateRegression(bounds=bounds, target_bounds=9.0).fit(CLINIC, "sbp")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model = MissingCovariateRegression(method="moments", bounds=300.0, target_bounds=300.0)
+        model.fit(CLINIC, "sbp")
+    assert list(model.feature_names_in_) == ["age", "bmi"]
+    assert model.score(CLINIC, "sbp") == model.score(CLINIC.drop("sbp"), CLINIC["sbp"])

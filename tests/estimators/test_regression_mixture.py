@@ -104,7 +104,11 @@ def test_a_private_fit_finds_the_lines(bounds, neighbours):
     assert max(alike, 1 - alike) > 0.9
     assert model.privacy_.spent <= 1
     assert not hasattr(model, "lower_bound_")
-    assert ("bounds" in model.privacy_.public) == (bounds[0] is not None)
+    said = model.privacy_.public
+    assert said["bounds"].startswith("estimated" if bounds[0] is None else ("all", "0 [-15"))
+    if bounds == (15.0, None):
+        assert said["target bounds"] == "estimated from noisy histograms, paid for"
+    assert ("estimated from noisy histograms, paid for" in str(model.privacy_)) == (None in bounds)
     low, high = model.target_bounds_
     assert low < y.min() + 5
     assert high > y.max() - 5
@@ -112,11 +116,33 @@ def test_a_private_fit_finds_the_lines(bounds, neighbours):
 
 def test_too_much_noise_gives_one_regression():
     X, y, *_ = drawn(1000)
-    model = RegressionMixture(3, epsilon=0.05, bounds=15.0, target_bounds=40.0).fit(X, y)
+    model = RegressionMixture(3, epsilon=0.05, bounds=15.0, target_bounds=40.0)
+    # The number named is the noisy count, which was paid for.
+    with pytest.warns(UserWarning, match=r"about -?[\d,]+ records are too few for 3 regressions"):
+        model.fit(X, y)
     assert model.structure_ == "single"
     assert np.ptp(model.coef_, axis=0).max() == 0
     assert np.isfinite(model.coef_).all()
     assert (model.noise_variance_ > 0).all()
+
+
+def test_a_given_start_is_heeded_however_large_the_noise():
+    X, y, *_ = drawn(1000)
+    start = RegressionMixture(2, epsilon=None, random_state=0).fit(X, y)
+    names = ("weights", "coef", "intercept", "noise_variance")
+    given = {f"{name}_init": getattr(start, f"{name}_") for name in names}
+    model = RegressionMixture(2, epsilon=0.05, bounds=15.0, target_bounds=40.0, **given).fit(X, y)
+    assert model.structure_ == "full"
+    assert np.ptp(model.coef_, axis=0).max() > 0
+
+
+def test_the_target_has_a_name_if_the_last_data_had_one(tmp_path):
+    X, y, *_ = drawn(100)
+    model = RegressionMixture(1, epsilon=None).fit(X, pd.Series(y, name="wage"))
+    assert model.target_name_in_ == "wage"
+    model.save(tmp_path / "m.json")
+    assert privem.load(tmp_path / "m.json").target_name_in_ == "wage"
+    assert not hasattr(model.fit(X, y), "target_name_in_")
 
 
 def test_predictions_and_samples():

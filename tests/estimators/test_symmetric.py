@@ -299,8 +299,9 @@ def test_bad_targets(tmp_path):
         (X, np.column_stack([y, y]), "should be a 1d array"),
         (X, ["a"] * 60, "y must be numbers"),
         (X, hole, "y contains NaN"),
-        (X, "y", "which only files have"),
+        (X, "y", "which arrays do not have"),
         (tmp_path / "x.csv", "z", "has no column 'z'"),
+        (frame, "z", "y names a column 'z', and X has none; it has a, y"),
         (tmp_path / "x.csv", y, "give its name as y"),
         (tmp_path / "x.npy", "y", "no column names"),
     ):

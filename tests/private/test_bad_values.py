@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from privem.core import Block, Stage
-from privem.estimators import FactorAnalysis, GaussianMixture, KMeans
+from privem.estimators import FactorAnalysis, GaussianMixture, KMeans, opening
 from privem.estimators.people import per_person
 from privem.models.gaussian_mixture import Mixture
 from privem.models.private_kmeans import BoundedClusterQuery
@@ -88,7 +88,11 @@ def test_nan_is_refused_in_arrays_and_frames_before_anything_is_asked(
 
 
 @pytest.mark.parametrize("model", ESTIMATORS, ids=lambda m: type(m).__name__)
-def test_streams_map_bad_rows(model: Any, odd: np.ndarray, tmp_path: Path) -> None:
+def test_streams_map_bad_rows(
+    model: Any, odd: np.ndarray, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The backstop, for files that change after the one look at them."""
+    monkeypatch.setattr(opening, "refuse_gaps", lambda *known: None)
     odd[5::20] = np.nan
     model = type(model)(**{**model.get_params(), "bounds": (-3, 3)})
     np.save(tmp_path / "x.npy", odd)

@@ -365,7 +365,9 @@ def test_local_regressions_beat_a_single_one(seeded):
 
 
 def test_noise_that_drowns_regressions_leaves_one():
-    model = clone(MODELS[2]).set_params(epsilon=0.5).fit(*lines(3000, 1))
+    model = clone(MODELS[2]).set_params(epsilon=0.5)
+    with pytest.warns(UserWarning, match="^3,000 records are too few .*, trust local: all of them"):
+        model.fit(*lines(3000, 1))
     assert model.structure_ == "single"
     assert model.n_iter_ == 10
     assert np.ptp(model.coef_, axis=0).max() == 0

@@ -12,11 +12,12 @@ import typer
 
 from ..report import RECORD_SUFFIXES, check_destination
 from .arguments import Data, Json, ModelFile
-from .console import emit, emit_json, show
+from .console import emit, emit_json, note, show
 from .failures import EXIT_CODES, Command, Commands, ExitCode
 from .federate import federate
 from .fit_command import fit
-from .using import open_model, sample_model, score_file
+from .scoring import describe_score, score_file, score_privately
+from .using import open_model, sample_model
 
 __all__ = ["app", "main"]
 
@@ -103,7 +104,28 @@ def score(
     data: Data,
     target: Annotated[
         str | None,
-        typer.Option("--target", metavar="COLUMN", help="The target column of a regression."),
+        typer.Option(
+            "--target",
+            metavar="COLUMN",
+            help="The target column of a regression. Default: the one fitted, if the model knows "
+            "it.",
+        ),
+    ] = None,
+    epsilon: Annotated[
+        float | None,
+        typer.Option("--epsilon", help="Score privately, with this budget (gmm, fa)."),
+    ] = None,
+    delta: Annotated[
+        float | None,
+        typer.Option("--delta", help="Of a private score. Default: 1e-6."),
+    ] = None,
+    groups: Annotated[
+        str | None,
+        typer.Option(
+            "--groups",
+            metavar="COLUMN",
+            help="Whom a row belongs to: a private score then hides persons, not rows.",
+        ),
     ] = None,
     as_json: Json = False,
 ) -> None:
@@ -113,24 +135,28 @@ def score(
     .parquet or .csv files.
 
     Mean log-density of a row, or of its target given the rest (regressions); minus the inertia and
-    the mean squared distance to the nearest centre (kmeans). Higher scores are better. They are
-    exact: publishing them is a release about those rows that nobody has paid for.
+    the mean squared distance to the nearest centre (kmeans). Higher scores are better.
+
+    Scores are exact, and publishing one is a release about those rows that nobody has paid for;
+    unless --epsilon is given. That budget is the score's own: it adds to that of the fit if these
+    are the same people.
     """
-    summary = score_file(open_model(model), data, target)
+    if epsilon is None and (delta is not None or groups is not None):
+        option = "--delta" if groups is None else "--groups"
+        raise click.UsageError(f"{option} is for private scores: give --epsilon too")
+    if epsilon is not None and target is not None:
+        raise click.UsageError("--target is for regressions, which have exact scores only")
+    fitted = open_model(model)
+    if epsilon is None:
+        summary = score_file(fitted, data, target)
+    else:
+        summary = score_privately(fitted, data, epsilon, delta, groups)
     if as_json:
         emit_json(summary)
-        return
-    labels = {
-        "rows": "rows",
-        "mean_log_density": "mean log-density",
-        "minus_inertia": "minus inertia",
-        "mean_squared_distance": "mean squared distance",
-    }
-    for key, label in labels.items():
-        if key in summary:
-            value = summary[key]
-            text = f"{value:,}" if isinstance(value, int) else f"{value:.8g}"
-            emit(f"{label:<22} {text}\n")
+    else:
+        for warning in summary.get("warnings", ()):
+            note(warning)
+        show(*describe_score(summary))
 
 
 @app.command(cls=Command, epilog=EXIT_CODES)
@@ -144,10 +170,11 @@ def audit(
 
     MODEL is a file that privem fit wrote: epsilon is computed anew from the recorded releases,
     independently of the code that calibrated them. Without one, the releases of every
-    estimator are attacked with neighbouring data sets (about a minute).
+    estimator are attacked with neighbouring data sets (a few minutes).
     """
     # Imported here: no other command needs the auditor.
     from ..audit import audit_model_file, self_audit
+    from .folding import folded
 
     if model is not None:
         open_model(model)  # A missing or damaged file is said as everywhere.
@@ -157,7 +184,7 @@ def audit(
     if as_json:
         emit_json(report.to_dict())
     else:
-        emit(f"{report}\n")
+        emit(f"{folded(report)}\n")
     if not report.passed:
         raise typer.Exit(int(ExitCode.AUDIT))
 

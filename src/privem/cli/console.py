@@ -13,8 +13,17 @@ from rich.table import Table
 
 from .failures import writing_stdout
 
-__all__ = ["emit", "emit_json", "note", "numbers", "show"]
+__all__ = ["emit", "emit_json", "note", "numbers", "remarks", "show"]
 
+# How the library's warnings name what is an option at the command line; the longest first.
+_OPTIONS = {
+    "bounds= and target_bounds=": "--bound COLUMN=LOW:HIGH",
+    "give bounds=": "give --bound COLUMN=LOW:HIGH",
+    "max_iter or tol": "--max-iter or --tol",
+    "with groups=": "with --groups COLUMN",
+    " (structure_ is 'single')": "",
+    "give init=, or use": "use",
+}
 _MAX_COLUMNS, _MAX_ROWS, _MAX_NAME = 24, 24, 20
 
 
@@ -34,6 +43,18 @@ def emit_json(value: dict[str, Any]) -> None:
 def note(text: str) -> None:
     """A remark that is not a result: to standard error."""
     print(f"note: {' '.join(text.split())}", file=sys.stderr, flush=True)
+
+
+def remarks(caught: Sequence[Any]) -> list[str]:
+    """What a fit warned of, each once, with options for parameters."""
+    said = (str(warning.message) for warning in caught)
+    return list(dict.fromkeys(_in_options(text) for text in said))
+
+
+def _in_options(text: str) -> str:
+    for parameter, option in _OPTIONS.items():
+        text = text.replace(parameter, option)
+    return text
 
 
 def show(*things: RenderableType) -> None:
@@ -56,7 +77,7 @@ def numbers(
     pieces: list[RenderableType] = []
     group: list[tuple[str, list[str]]] = []
     for j, column in enumerate(columns[:_MAX_COLUMNS]):
-        cells = [f"{line[j]:.4g}" for line in values[:_MAX_ROWS]]
+        cells = _cells([line[j] for line in values[:_MAX_ROWS]])
         name = _short(column)
         wide = max(map(len, [name, *cells])) + 2
         if group and used + wide > width:
@@ -73,6 +94,12 @@ def numbers(
     if left_out:
         pieces.append(f"  ... and {' and '.join(left_out)}: all are in the model file, or --json\n")
     return pieces
+
+
+def _cells(values: Sequence[float]) -> list[str]:
+    """Numbers of one column; what is nothing beside the largest of them is 0."""
+    least = 1e-12 * max(map(abs, values), default=0.0)
+    return [f"{0.0 if abs(value) < least else value:.4g}" for value in values]
 
 
 def _table(labels: list[str], group: list[tuple[str, list[str]]]) -> Table:

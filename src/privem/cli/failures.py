@@ -14,8 +14,10 @@ import click
 import polars as pl
 from typer.core import TyperCommand, TyperGroup
 
+from ..accounting.verbs import NotValid
 from ..estimators import ModelFileError
 from ..federation import FederationError
+from ..noise.discrete import NoSuchNoise
 from ..report import CannotWrite
 
 __all__ = [
@@ -49,7 +51,7 @@ EXIT_CODES = """\b
 Exit codes:
   0  done
   1  unexpected error (PRIVEM_DEBUG=1 shows the traceback)
-  2  bad usage or parameters
+  2  bad usage or parameters, or too little memory for them
   3  the data could not be read, or cannot be used
   4  the model file is missing, damaged or not a model
   5  the output could not be written; nothing was changed
@@ -68,9 +70,11 @@ class Failure(click.ClickException):
 
 @contextmanager
 def reading_data() -> Iterator[None]:
-    """Errors inside are about the data."""
+    """Errors inside are about the data, or about terms that no noise can meet."""
     try:
         yield
+    except (NoSuchNoise, NotValid) as error:
+        raise Failure(ExitCode.USAGE, _words(error)) from error
     except (ValueError, ArithmeticError, OSError, pl.exceptions.PolarsError) as error:
         raise Failure(ExitCode.DATA, _words(error)) from error
 
@@ -132,7 +136,9 @@ def _report(error: Exception, as_json: bool) -> int:
         case CannotWrite():
             failure = Failure(ExitCode.OUTPUT, str(error))
         case MemoryError():
-            failure = Failure(ExitCode.UNEXPECTED, "not enough memory")
+            failure = Failure(
+                ExitCode.USAGE, "not enough memory: fewer components or columns need less of it"
+            )
         case _:
             failure = Failure(
                 ExitCode.UNEXPECTED,

@@ -8,6 +8,7 @@ from typing import Annotated
 import click
 import typer
 
+from ..accounting import ACCOUNTANTS
 from ..report import check_destination
 from .arguments import Data, Json
 from .choices import Batch, Covariance, Method, Neighbours, PriorKind, Trust
@@ -19,6 +20,8 @@ from .settings import Settings
 from .summary import describe
 
 __all__ = ["fit"]
+
+_ACCOUNTANTS = ", ".join(name for name in ACCOUNTANTS if name != "auto")
 
 
 def fit(
@@ -165,8 +168,7 @@ def fit(
         typer.Option(
             "--accountant",
             metavar="NAME",
-            help="How the cost is counted: gdp, zcdp, rdp, pld, moments, advanced, linear. "
-            "Default: auto.",
+            help=f"How the cost is counted: {_ACCOUNTANTS}. Default: auto, the tightest valid.",
         ),
     ] = None,
     trust: Annotated[

@@ -14,6 +14,7 @@ from sklearn.exceptions import ConvergenceWarning
 from ..report import CannotWrite
 from ..sources import read_file
 from .choices import Covariance, Neighbours
+from .console import remarks
 from .failures import reading_data
 from .kinds import Kind
 from .progress import FitProgress, WatchedRows
@@ -73,7 +74,7 @@ def fit_file(
         "delta": None if settings.exact else estimator.delta,
         "statement": NOT_PRIVATE if settings.exact else str(estimator.privacy_),
         "iterations": int(estimator.n_iter_),
-        "warnings": list(dict.fromkeys(str(warning.message) for warning in caught)),
+        "warnings": remarks(caught),
     }
     if counted is None:
         # How many rows there are, how long it took, what else was seen: nobody paid for it.
@@ -106,8 +107,8 @@ def _open(
             columns = rest.names or ()
         columns = [*columns, settings.target]
     rows: Any = read_file(data, columns=columns, weight=weight, types=types, groups=groups)
-    # A private fit maps bad values by a fixed rule: an error would be a release. And where values
-    # may be missing, the estimator looks itself.
+    # The estimator of a private fit refuses missing values itself, and maps others by a fixed rule:
+    # an error would be a release. Where values may be missing, it looks itself as well.
     if not settings.exact or settings.kind is Kind.missing_regression:
         rows = replace(rows, check=False)
     return rows

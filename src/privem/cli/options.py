@@ -48,10 +48,12 @@ def limits_of(options: Sequence[str]) -> dict[str, tuple[float, float]]:
             low, high = (float(value) for value in values.split(":"))
         except ValueError:
             equals = ""
-        if not equals or column in found or not low < high:
-            raise click.UsageError(
-                f"--bound {text!r} is not COLUMN=LOW:HIGH with LOW below HIGH, once per column"
-            )
+        if not equals or not column:
+            raise click.UsageError(f"--bound {text!r} is not COLUMN=LOW:HIGH, two numbers")
+        if not low < high:
+            raise click.UsageError(f"--bound {text!r}: expected LOW below HIGH")
+        if column in found:
+            raise click.UsageError(f"--bound {text!r}: there is a bound of {column!r} already")
         found[column] = (low, high)
     return found
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -90,8 +91,8 @@ class Settings:
             given[name] = str(value) if isinstance(value, StrEnum) else value
         if self.n_jobs == 0:
             raise click.UsageError("--n-jobs must not be 0; -1 means every core")
-        self._refuse_idle()
         limits_of(self.bounds)
+        self._refuse_idle()
         if self.kind is Kind.categorical:
             given["categories"] = list(categories_of(self.categories).values()) or None
         if self.kind is Kind.categorical and not self.categories and not self.exact:
@@ -101,7 +102,9 @@ class Settings:
             )
         estimator: Any = facts.estimator(**given)
         try:
-            estimator._check_parameters()
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # The fit says it again, and then it is noted.
+                estimator._check_parameters()
         except (TypeError, ValueError) as error:
             raise click.UsageError(str(error)) from error
         return estimator
@@ -148,6 +151,9 @@ class Settings:
             "all records to find them": local
             and not self.bounds
             and self.kind in _takers("bounds"),
+            f"--trust local needs --bound {self.target}=LOW:HIGH too, of the target": local
+            and self.target is not None
+            and self.target not in limits_of(self.bounds),
         }
         for reason, applies in idle.items():
             if applies:

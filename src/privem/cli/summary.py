@@ -125,7 +125,8 @@ def describe(summary: dict[str, Any], output: Path) -> list[RenderableType]:
         "",
     ]
     said = [Text(summary["statement"])]
-    if summary.get("epsilon") is not None:  # said of every file: whether it has any is not
+    mapped = "parties" in summary and summary["model"] not in ("missing-regression", "categorical")
+    if mapped and summary.get("epsilon") is not None:  # whether there are any is not said
         said.append(Text("Missing values, if there are any, counted as the lower bound."))
     return ["\n".join(lines), *table, "", *said, f"\nSaved to {output}"]
 

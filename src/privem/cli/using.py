@@ -1,9 +1,8 @@
-"""``privem sample`` and ``privem score``: what to do with a model file."""
+"""``privem sample``, and opening model files."""
 
 from __future__ import annotations
 
 import sys
-import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,12 +13,10 @@ import polars as pl
 
 from ..estimators import CategoricalMixture, KMeans, ModelFileError, load
 from ..report import print_csv, write_records
-from ..sources import read_file
-from .failures import ExitCode, Failure, reading_data, reading_model, writing_stdout
-from .kinds import FACTS, TARGETED, kind_of
-from .progress import WatchedRows
+from .failures import reading_model, writing_stdout
+from .kinds import TARGETED, kind_of
 
-__all__ = ["open_model", "sample_model", "score_file"]
+__all__ = ["column_names", "open_model", "sample_model"]
 
 _BATCH = 65_536
 
@@ -46,7 +43,7 @@ def sample_model(model: Any, rows: int, output: Path | None, seed: int | None) -
         )
     if isinstance(model, CategoricalMixture) and output is not None and output.suffix == ".npy":
         raise click.UsageError("a .npy file holds numbers, not categories: use .csv or .parquet")
-    names = _names(model)
+    names = column_names(model)
     batches = _draws(model, rows, np.random.RandomState(seed))
     if output is None:
         with writing_stdout():
@@ -57,7 +54,8 @@ def sample_model(model: Any, rows: int, output: Path | None, seed: int | None) -
     return names
 
 
-def _names(model: Any) -> list[str]:
+def column_names(model: Any) -> list[str]:
+    """Of the data it was fitted to; those without any are called x0, x1, ..."""
     if hasattr(model, "feature_names_in_"):
         return [str(name) for name in model.feature_names_in_]
     return [f"x{j}" for j in range(model.n_features_in_)]
@@ -77,41 +75,7 @@ def _categories(model: Any, rows: int, rng: np.random.RandomState) -> pl.DataFra
     """Records drawn in random order, each column of the type of its categories."""
     drawn = model.sample(rows)[0][rng.permutation(rows)]
     columns = {}
-    for name, values, known in zip(_names(model), drawn.T, model.categories_, strict=True):
+    for name, values, known in zip(column_names(model), drawn.T, model.categories_, strict=True):
         kind = str if known.dtype.kind == "O" else known.dtype
         columns[name] = pl.Series(name, values.astype(kind).tolist())
     return pl.DataFrame(columns)
-
-
-def score_file(model: Any, data: Path, target: str | None = None) -> dict[str, Any]:
-    """How well a model describes a file: a summary fit for JSON."""
-    kind = kind_of(model)
-    if FACTS[kind].target != (target is not None):
-        raise click.UsageError(
-            f"a {kind} model needs --target, the column to be explained"
-            if target is None
-            else f"--target is for regressions, not for a {kind} model"
-        )
-    # A .npy file has no names, and a model fitted on one knows none: then by position.
-    by_name = data.suffix != ".npy" and hasattr(model, "feature_names_in_")
-    with reading_data(), warnings.catch_warnings():
-        # Values far outside overflow on the way to a density of zero; that is said below.
-        warnings.simplefilter("ignore", RuntimeWarning)
-        if target is not None or isinstance(model, CategoricalMixture):
-            each = (
-                model.score_samples(data) if target is None else model.log_likelihood(data, target)
-            )
-            value, count = float(np.mean(each)), len(each)
-        else:
-            rows = WatchedRows(read_file(data, columns=_names(model) if by_name else None))
-            value = float(model.score(rows))
-            count = rows.count
-    if not np.isfinite(value):
-        raise Failure(
-            ExitCode.DATA,
-            f"{str(data)!r} holds values so far from the model that the score overflows",
-        )
-    summary = {"model": str(kind), "data": str(data), "rows": count}
-    if isinstance(model, KMeans):
-        return summary | {"minus_inertia": value, "mean_squared_distance": -value / count}
-    return summary | {"mean_log_density": value}

@@ -19,22 +19,23 @@ from ..meter import Meter
 from ..plans.private.preamble import Ground
 from ..run import run
 from ..sources import ArrayRows, FrameRows, LocalSource, is_path, read_file
-from ..sources.checks import refuse_nan, refuse_non_finite, refuse_weights
+from ..sources.checks import refuse_nan, refuse_non_finite
 from ..sources.files import ScanRows
 from ..sources.frame import is_frame
 from ..sources.joined import JoinedRows
 from ..sources.local import effective_threads, one_blas_thread
 from ..sources.persons import split_frame
-from ..sources.types import type_name
+from ..sources.types import TYPES, type_name
 from .federated import open_federation, refuse_rows_arguments
 from .limits import in_order
+from .opening import length_of, private_rows, unchecked, weights_of, without_values
 from .parameters import check_int
 from .people import People, group_column, labels_of, owners, per_person
-from .private import Terms, forget_private
+from .private import ESTIMATED, Terms, forget_private
 from .store import save_model
 from .unreleased import missing_attribute
 
-__all__ = ["Estimator", "weights_of"]
+__all__ = ["Estimator"]
 
 T = TypeVar("T")
 
@@ -49,6 +50,9 @@ class Estimator(BaseEstimator):  # type: ignore[misc]
 
     # Names of the ways to release sums, besides "auto".
     _mechanisms: ClassVar[tuple[str, ...]] = ()
+
+    # What its columns may be.
+    _column_types: ClassVar[tuple[str, ...]] = TYPES
 
     # Called with each stage and release: the command line hangs its progress bar here.
     _watch: Callable[[Stage, Release[Any]], None] | None = None
@@ -80,16 +84,20 @@ class Estimator(BaseEstimator):  # type: ignore[misc]
         sample_weight: Any = None,
         groups: Any = None,
         finite: bool = True,
+        missing: bool | None = None,
     ) -> Rows:
         """Rows to fit on: checks their form, records names, types and number of features.
 
-        ``finite``: refuse values that are not. Without it NaN in arrays and frames is refused all
-        the same; in streams it is the query that maps it, by a fixed rule.
+        ``finite``: refuse values that are not. Without it NaN is refused all the same, before
+        anything is spent; what shows up in a later pass is mapped by the query, by a fixed rule.
+        ``missing``: of a stream whose last column is a target, whether values of the others may be.
         """
         if is_path(X) or hasattr(X, "blocks"):
             rows = self._open_stream(X, y, sample_weight, groups)
-            if not finite and isinstance(rows, ArrayRows | FrameRows | ScanRows):
-                rows = replace(rows, check=False)
+            if not finite:
+                rows = private_rows(rows, missing is not None, bool(missing))
+            elif missing:
+                rows = unchecked(rows)
             self.n_features_in_ = rows.n_features
             if rows.names is not None:
                 self.feature_names_in_ = np.asarray(rows.names, dtype=object)
@@ -140,10 +148,9 @@ class Estimator(BaseEstimator):  # type: ignore[misc]
             try:
                 checked = validate_data(self, X, reset=reset, dtype=dtypes, ensure_all_finite=False)
             except (ValueError, OverflowError) as error:
-                if not finite and ("could not convert" in str(error) or "too large" in str(error)):
-                    # Which value it was is nobody's business.
-                    raise ValueError("could not convert X to numbers") from None
-                raise
+                if finite:
+                    raise
+                raise without_values(error) from None
             if finite:
                 refuse_non_finite(checked, 0, getattr(self, "feature_names_in_", None))
             weight = weights_of(weight, len(checked), groups, finite)
@@ -180,10 +187,10 @@ class Estimator(BaseEstimator):  # type: ignore[misc]
         weighted = getattr(rows, "weight", None) is not None
         labels = labels_of(rows, groups)
         if labels is None:
-            return LocalSource(rows, self.n_jobs), People("record", _length(rows), weighted)
+            return LocalSource(rows, self.n_jobs), People("record", length_of(rows), weighted)
         assert isinstance(rows, ArrayRows | FrameRows | JoinedRows | ScanRows)
         streamed = isinstance(rows, ScanRows)
-        weight, chosen = per_person(labels, len(labels) if streamed else _length(rows))
+        weight, chosen = per_person(labels, len(labels) if streamed else length_of(rows))
         own = rows.weights() if isinstance(rows, ScanRows) else rows.weight
         if own is not None:
             if own.shape != weight.shape:
@@ -238,10 +245,13 @@ class Estimator(BaseEstimator):  # type: ignore[misc]
             low, high = (np.broadcast_to(side, region.d) for side in self._ordered_bounds())
             self.bounds_ = (low.astype(np.float64), high.astype(np.float64))
         public = people.public(self.neighbours)
+        if terms.region is None:
+            public["bounds"] = ESTIMATED
         if people.weighted:
             public["largest sample weight"] = f"{terms.max_weight:g}"
         public.update(self._known_types())
-        statement = terms.statement(meter, people.unit, public)
+        named = names or getattr(self, "feature_names_in_", None)
+        statement = terms.statement(meter, people.unit, public, named)
         self.privacy_ = replace(statement, parties=people.parties)
         if ground.found is not None and not ground.found.all():
             columns = names or self._names()
@@ -286,14 +296,12 @@ class Estimator(BaseEstimator):  # type: ignore[misc]
             rows = read_file(Path(X), columns=columns, weight=weight, groups=who)
         else:
             rows = self._open_stream(X, None, weight, groups)
-        if not finite and isinstance(rows, ArrayRows | FrameRows | ScanRows):
-            rows = replace(rows, check=False)
         if rows.n_features != self.n_features_in_:
             raise ValueError(
                 f"X has {rows.n_features} features, but {type(self).__name__} is expecting "
                 f"{self.n_features_in_} features as input"
             )
-        return rows
+        return rows if finite else private_rows(rows)
 
     def _file_columns(self, X: Any) -> list[str] | None:
         """Columns are taken from a file by name, so that extra ones do no harm."""
@@ -347,41 +355,3 @@ class Estimator(BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self)
         save_model(self, path)
         return self
-
-
-def _length(rows: Rows) -> int | None:
-    """How many rows, where that is known without reading them."""
-    for name in ("X", "frame", "target"):
-        held = getattr(rows, name, None)
-        if held is not None:
-            return len(held)
-    return None
-
-
-def weights_of(weight: Any, rows: int, groups: Any, checked: bool) -> Any:
-    """Weights of the right form, or ``None``; ``checked``: refuse negative or infinite ones too.
-
-    Weights are data: a private fit says of them, as of values, only that there is a NaN. The rest
-    is pulled into [0, max_weight].
-    """
-    if groups is not None and np.shape(groups) != (rows,):
-        if isinstance(groups, str):
-            raise TypeError("groups names a column, which arrays do not have; pass the values")
-        raise ValueError(f"groups has shape {np.shape(groups)}, expected ({rows},)")
-    if weight is None:
-        return None
-    if isinstance(weight, str):
-        raise TypeError("sample_weight names a column, which only files have; pass the values")
-    try:
-        weight = np.asarray(weight, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise ValueError("sample_weight must be numbers") from None
-    if weight.ndim == 0:
-        weight = np.full(rows, float(weight))
-    if weight.shape != (rows,):
-        raise ValueError(f"sample_weight has shape {weight.shape}, expected ({rows},)")
-    if checked:
-        refuse_weights(weight)
-    elif np.isnan(weight).any():
-        raise ValueError("sample_weight contains NaN")
-    return weight

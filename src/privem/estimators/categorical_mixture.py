@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Generator
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -15,33 +15,32 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from ..core import Release, Rows, Stage
+from ..core import Rows
 from ..federation import Federation
 from ..kernels.softmax import log_normaliser
 from ..models import categorical_mixture as lca
-from ..models.categorical_mixture import CategoricalModel, Classes, ClassQuery, PairsQuery
-from ..models.moments import SumsQuery
+from ..models.categorical_mixture import Classes, ClassQuery
 from ..models.region import Region
-from ..noise.exact import Exact
-from ..plans.exact_em import ExactEM, Fit
-from ..plans.private.allowance import Allowance, Part
-from ..plans.private.preamble import Preamble
 from ..run import run
 from ..sources import ArrayRows, LocalSource, is_path
 from ..sources.frame import is_frame
 from ..sources.persons import split_frame
 from ..sources.table import read_categories
-from ..sources.types import type_name
 from ..tree import Array
-from .base import Estimator, weights_of
+from .base import Estimator
+from .categories import check_categories, listed
+from .category_columns import CATEGORY_TYPES, category_column, category_type
+from .class_plans import ExactClasses, PrivateClasses
+from .columns import to_frame
 from .federated import agreed_categories
 from .local import asked, check_trust, planned, signed
-from .parameters import check_float, check_int, check_one_start
+from .opening import weights_of, without_values
+from .parameters import check_float, check_int, check_one_start, check_option
 from .private import forget_private
 
 __all__ = ["CategoricalMixture"]
 
-_PAIRS_SHARE, _LOCAL_ROUNDS, _MOST_ROUNDS = 0.15, 4, 20
+_LOCAL_ROUNDS, _MOST_ROUNDS = 4, 20
 
 
 class CategoricalMixture(DensityMixin, Estimator):  # type: ignore[misc]
@@ -54,10 +53,11 @@ class CategoricalMixture(DensityMixin, Estimator):  # type: ignore[misc]
     ----------
     n_components : int, default=2
         Number of classes.
-    categories : list, optional
-        The categories of each column, a list of lists; or one list for all columns. Public, like
-        bounds: a private fit needs them, an exact one reads them off the data by default. Other
-        values are an error in an exact fit; in a private one they count, silently, as not seen.
+    categories : list or dict, optional
+        The categories of each column: a list of lists, lists by column name (a dict), or one list
+        for all columns. Public, like bounds: a private fit needs them, an exact one reads them off
+        the data by default. Other values are an error in an exact fit; in a private one they
+        count, silently, as not seen.
     max_iter : int, default=1000
         At most so many iterations, also of a private fit (see ``n_iter``).
     tol : float, default=1e-6
@@ -91,7 +91,9 @@ class CategoricalMixture(DensityMixin, Estimator):  # type: ignore[misc]
     n_iter_ : int
     privacy_ : private fits only
     lower_bound_, converged_ : exact fits only
-    n_features_in_, feature_names_in_, feature_types_in_ : as :class:`privem.GaussianMixture`
+    n_features_in_, feature_names_in_ : as in scikit-learn
+    feature_types_in_ : list of str
+        ``"string"``, or of numbers and booleans the type declared.
 
     Examples
     --------
@@ -117,6 +119,7 @@ class CategoricalMixture(DensityMixin, Estimator):  # type: ignore[misc]
     )
     _needed: ClassVar[tuple[str, ...]] = _saved[:3]
     _mechanisms: ClassVar[tuple[str, ...]] = ("joint",)
+    _column_types: ClassVar[tuple[str, ...]] = CATEGORY_TYPES
     bounds: ClassVar[None] = None
 
     def __init__(
@@ -166,7 +169,7 @@ class CategoricalMixture(DensityMixin, Estimator):  # type: ignore[misc]
             return self._fit_privately(X, y, sample_weight, groups)
         rows = self._open_codes(X, y, sample_weight, groups, reset=True, strict=True)
         known = (self._sizes, self.n_components, self.max_iter, self.tol, self.n_init)
-        plan = _ExactClasses(*known, self._rng())
+        plan = ExactClasses(*known, self._rng())
         fit = self._run(plan, rows)
         forget_private(self)
         self._set_classes(fit.state)
@@ -184,9 +187,9 @@ class CategoricalMixture(DensityMixin, Estimator):  # type: ignore[misc]
         preamble = replace(terms, region=Region.around_origin(1.0, d)).preamble(people, d)
         most = min(self.max_iter, _LOCAL_ROUNDS if local else _MOST_ROUNDS)
         known = (self._sizes, self.n_components, self.n_iter, most)
-        parts, rng = _PrivateClasses.parts(preamble, *known), self._rng()
+        parts, rng = PrivateClasses.parts(preamble, *known), self._rng()
         plan, meter = planned(
-            local, terms, preamble, parts, lambda a, b: _PrivateClasses(preamble, a, *known, b, rng)
+            local, terms, preamble, parts, lambda a, b: PrivateClasses(preamble, a, *known, b, rng)
         )
         self._forget()
         state, self.n_iter_ = run(plan, source, self._watch, meter)
@@ -217,23 +220,57 @@ class CategoricalMixture(DensityMixin, Estimator):  # type: ignore[misc]
 
     def sample(self, n_samples: int = 1) -> tuple[NDArray[Any], NDArray[np.int64]]:
         """Draw records: an array of categories, and the class each was drawn from."""
+        codes, label = self._draw(n_samples, check_random_state(self.random_state))
+        drawn = zip(self.categories_, codes, strict=True)
+        return np.stack([categories[code] for categories, code in drawn], axis=1), label
+
+    def sample_frame(self, n_samples: int = 1, library: str = "polars") -> Any:
+        """Draw records as a data frame with the names and types of the columns fitted.
+
+        Parameters
+        ----------
+        n_samples : int, default=1
+            How many records.
+        library : {"polars", "pandas"}, default="polars"
+            Which kind of frame.
+
+        Returns
+        -------
+        polars.DataFrame or pandas.DataFrame
+            In random order. Text stays text; numbers and booleans have the type that was declared
+            (``feature_types_in_``). Columns without a name are called ``x0``, ``x1``, ...
+        """
+        check_is_fitted(self)
+        check_option("library", library, ("polars", "pandas"))
+        rng = check_random_state(self.random_state)
+        codes, label = self._draw(n_samples, rng)
+        order = rng.permutation(len(label))
+        count = self.n_features_in_
+        names = getattr(self, "feature_names_in_", [f"x{j}" for j in range(count)])
+        types = getattr(self, "feature_types_in_", ["string"] * count)
+        drawn = zip(names, self.categories_, codes, types, strict=True)
+        table = {str(n): category_column(known, code[order], t) for n, known, code, t in drawn}
+        return to_frame(table, library)
+
+    def _draw(self, n_samples: int, rng: Any) -> tuple[list[NDArray[np.int64]], Any]:
+        """Codes of drawn records, column by column, and their classes."""
         check_is_fitted(self)
         check_int("n_samples", n_samples, 1)
-        rng = check_random_state(self.random_state)
         counts = rng.multinomial(n_samples, self.weights_ / self.weights_.sum())
         label = np.repeat(np.arange(len(counts)), counts)
-        columns = []
-        for table, categories in zip(self.category_probs_, self.categories_, strict=True):
+        codes = []
+        for table in self.category_probs_:
             edges = np.cumsum(table, axis=1)[label]
             code = (rng.random_sample((n_samples, 1)) * edges[:, -1:] > edges).sum(axis=1)
-            columns.append(categories[np.minimum(code, len(categories) - 1)])
-        return np.stack(columns, axis=1), label
+            codes.append(np.minimum(code, table.shape[1] - 1))
+        return codes, label
 
     def _check_parameters(self) -> None:
         for name in ("n_components", "max_iter", "n_init"):
             check_int(name, getattr(self, name), 1)
         check_float("tol", self.tol, 0.0)
         check_trust(self)
+        check_categories(self.categories)
         if self.epsilon is None:
             return
         self._terms(None)
@@ -270,17 +307,24 @@ class CategoricalMixture(DensityMixin, Estimator):  # type: ignore[misc]
         if isinstance(X, Federation):
             if not reset:
                 X.blocks(1)  # which it refuses
-            self.categories_ = agreed_categories(X, self.categories)
-            return self._open(X, None, weight, groups)
+            known = X.names if isinstance(self.categories, Mapping) else None
+            self.categories_ = agreed_categories(X, listed(self.categories, known))
+            rows = self._open(X, None, weight, groups)
+            self._set_category_types([None] * len(self.categories_))
+            return rows
         if is_path(X):
             X, weight, groups = self._read(Path(X), y, weight, groups, reset)
         elif is_frame(X) and isinstance(groups, str):
             X, groups = split_frame(X, groups)
         frame = is_frame(X)
         X = X if frame or hasattr(X, "dtype") else np.asarray(X, dtype=object)  # entry by entry
-        checked = validate_data(
-            self, X, reset=reset, dtype=None, skip_check_array=frame, ensure_all_finite=False
-        )
+        options = {"dtype": None, "skip_check_array": frame, "ensure_all_finite": False}
+        try:
+            checked = validate_data(self, X, reset=reset, **options)
+        except ValueError as error:
+            if strict:
+                raise
+            raise without_values(error) from None
         columns = [checked[c].to_numpy() for c in checked.columns] if frame else list(checked.T)
         n = len(checked)
         if not n:
@@ -289,14 +333,15 @@ class CategoricalMixture(DensityMixin, Estimator):  # type: ignore[misc]
         named = zip(columns, self._names(), strict=True)
         values = [lca.told_apart(column, name, strict) for column, name in named]
         if reset:
+            given = listed(self.categories, getattr(self, "feature_names_in_", None))
+            found = None if given is not None else [lca.distinct(v) for v in values]
+            self.categories_ = lca.declared(given, found, len(values))
             # As declared: what the values look like hangs on single ones.
             kinds = checked.dtypes if frame else [getattr(X, "dtype", None)] * len(values)
-            self.feature_types_in_ = [type_name(kind) for kind in kinds]
-            found = None if self.categories is not None else [lca.distinct(v) for v in values]
-            self.categories_ = lca.declared(self.categories, found, len(values))
+            self._set_category_types(list(kinds))
         codes = np.empty((n, len(values)), dtype=np.int32)
-        for j, (column, known) in enumerate(zip(values, self.categories_, strict=True)):
-            codes[:, j] = lca.codes_of(column, known)
+        for j, (column, allowed) in enumerate(zip(values, self.categories_, strict=True)):
+            codes[:, j] = lca.codes_of(column, allowed)
             if strict and (codes[:, j] < 0).any():
                 odd = column[np.argmax(codes[:, j] < 0)]
                 raise ValueError(
@@ -304,6 +349,10 @@ class CategoricalMixture(DensityMixin, Estimator):  # type: ignore[misc]
                     " declare it in categories=, or remove such rows"
                 )
         return ArrayRows(codes, weight, self._names(), groups=groups)
+
+    def _set_category_types(self, declared: list[Any]) -> None:
+        kinds = zip(self.categories_, declared, strict=True)
+        self.feature_types_in_ = [category_type(known, kind) for known, kind in kinds]
 
     def _read(
         self, path: Path, y: Any, weight: Any, groups: Any, reset: bool
@@ -315,85 +364,3 @@ class CategoricalMixture(DensityMixin, Estimator):  # type: ignore[misc]
         if not reset and is_frame(frame) and hasattr(self, "feature_names_in_"):
             frame = frame.select([name for name in self._names() if name in frame.columns])
         return frame, weight, groups
-
-
-@dataclass(frozen=True)
-class _ExactClasses:
-    """Pairs, then EM, from so many starts."""
-
-    sizes: tuple[int, ...]
-    components: int
-    max_iter: int
-    tol: float
-    n_init: int
-    rng: np.random.Generator
-
-    def stages(self) -> Generator[Stage, Release[Any], Fit[Classes]]:
-        sums = (yield Stage(SumsQuery(), Exact(), "sums")).statistics
-        if int(sums.rows) < self.components:
-            raise ValueError(
-                f"n_samples={int(sums.rows)} row(s) of data, but at least {self.components} are "
-                "needed for this number of components"
-            )
-        if not float(sums.count) > 0:
-            raise ValueError("the sample weights sum to zero: no record counts")
-        second = (yield Stage(PairsQuery(self.sizes), Exact(), "pairs")).statistics.second
-        fits: list[Fit[Classes]] = []
-        for _ in range(self.n_init):
-            known = (second, self.sizes, float(sums.count), self.components)
-            model, start = CategoricalModel(self.sizes), lca.spectral_classes(*known, self.rng)
-            em = ExactEM(model, start, self.max_iter, lambda gain, a, b: gain < self.tol)
-            fits.append((yield from em.stages()))
-        return max(fits, key=lambda fit: fit.objective)
-
-
-@dataclass(frozen=True)
-class _PrivateClasses:
-    """Count, pairs, then EM on noisy tables; the mean of the second half."""
-
-    preamble: Preamble
-    allowance: Allowance
-    sizes: tuple[int, ...]
-    components: int
-    n_iter: int | None
-    most: int
-    adaptive: bool
-    rng: np.random.Generator
-
-    @staticmethod
-    def parts(
-        preamble: Preamble, sizes: tuple[int, ...], k: int, n_iter: int | None, most: int
-    ) -> list[Part]:
-        """How the budget is shared out."""
-        p, left, rounds = sum(sizes), 1.0 - preamble.share(), n_iter or min(10, most)
-        return [
-            *preamble.parts(),
-            Part("pairs", left * _PAIRS_SHARE, [("gaussian", p * (p + 1) // 2)]),
-            Part("em", left * (1 - _PAIRS_SHARE), [("gaussian", k * (1 + p))] * rounds),
-        ]
-
-    def stages(self) -> Generator[Stage, Release[Any], tuple[Classes, int]]:
-        ground = yield from self.preamble.stages(self.allowance, self.adaptive)
-        cap, k = self.preamble.cap_weight, self.components
-        noise = self.allowance.noise("pairs", ground.rows)
-        second = (yield Stage(PairsQuery(self.sizes, cap), noise, "pairs")).statistics.second
-        state = lca.spectral_classes(second, self.sizes, ground.count, k, self.rng)
-        model = CategoricalModel(self.sizes, cap, ground.count)
-        total = self._iterations(model.query(state), ground.count)
-        late: list[Classes] = []
-        for t in range(total):
-            noise = self.allowance.noise("em", ground.rows, total)
-            state = model.m_step(state, (yield Stage(model.query(state), noise, f"EM {t + 1}")))
-            if t >= total // 2:
-                late.append(state)
-        weights = np.mean([c.weights for c in late], axis=0)
-        profiles = model.valid(np.mean([c.profiles for c in late], axis=0), 0.0)
-        return Classes(weights / weights.sum(), profiles), total
-
-    def _iterations(self, query: ClassQuery, count: float) -> int:
-        """As many as keep a class's share known to a tenth in each; data-free."""
-        if self.n_iter is not None or not self.adaptive:
-            return self.n_iter or min(10, self.most)
-        moved = query.groups(self.allowance.neighbours)[0].sensitivity
-        level = self.allowance.multiplier("em", 1) * moved * self.components / count
-        return int(min(max((0.1 / level) ** 2, 4), self.most))

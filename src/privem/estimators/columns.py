@@ -20,7 +20,7 @@ from sklearn.utils.validation import check_is_fitted
 from ..tree import Array
 from .parameters import check_option
 
-__all__ = ["Columns", "Synthetic"]
+__all__ = ["Columns", "Synthetic", "to_frame"]
 
 # For the roundings of a projection onto a ball.
 _INSIDE = 1 - 2.0**-40
@@ -201,15 +201,7 @@ class Synthetic:
         X, component = drawn if isinstance(drawn, tuple) else (drawn, np.zeros(len(drawn), int))
         order = rng.permutation(len(X))
         table = columns.table(X[order], _cuts(*self._marginals())[component[order]])
-        if library == "polars":
-            import polars
-
-            return polars.DataFrame(table)
-        try:
-            import pandas
-        except ImportError:
-            raise ImportError('library="pandas" needs pandas: pip install pandas') from None
-        return pandas.DataFrame(table)
+        return to_frame(table, library)
 
     def _columns(self) -> Columns:
         count = self.n_features_in_
@@ -223,6 +215,19 @@ class Synthetic:
         ball = self.bounds is not None and not by_name and np.ndim(self.bounds) == 0
         radius = float(self.bounds) if ball else None
         return Columns([str(name) for name in names], types, (bounds[0], bounds[1]), radius)
+
+
+def to_frame(table: Mapping[str, Any], library: str) -> Any:
+    """Columns by name as a data frame of ``"polars"`` or ``"pandas"``."""
+    if library == "polars":
+        import polars
+
+        return polars.DataFrame(table)
+    try:
+        import pandas
+    except ImportError:
+        raise ImportError('library="pandas" needs pandas: pip install pandas') from None
+    return pandas.DataFrame(table)
 
 
 def _cuts(means: Array, deviations: Array) -> Array:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from ..federation import Federation
 from ..federation.holding import plain_categories
 from ..models.categorical_mixture import declared
+from .private import failure_of
 
 if TYPE_CHECKING:
     from .base import Estimator
@@ -29,7 +30,7 @@ def open_federation(estimator: Estimator, X: Federation, weight: Any, groups: An
     _refuse_other_columns(estimator, X)
     _refuse_row_starts(estimator)
     private = getattr(estimator, "epsilon", None) is not None
-    failure = estimator._terms(None).failure if private else 0.0
+    failure = failure_of(estimator.delta) if private else 0.0
     params = estimator.get_params(deep=False)
     X.begin(_terms(type(estimator).__name__, params), failure, private)
     return X

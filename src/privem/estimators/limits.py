@@ -61,6 +61,7 @@ def region_of(bounds: Any, d: int | None, isotropic: bool = False) -> Region | N
         return None
     if isinstance(bounds, Mapping):
         bounds = in_order(bounds, list(bounds))
+    _refuse_pairs(bounds, d)
     if d is None:
         several = isinstance(bounds, tuple | list) or np.ndim(bounds) > 0
         sides = bounds if several else (bounds,)
@@ -97,6 +98,21 @@ def region_of(bounds: Any, d: int | None, isotropic: bool = False) -> Region | N
     if (half < _NARROWEST).any():
         raise ValueError("bounds are too narrow for double precision")
     return Region.box(low, high, isotropic)
+
+
+def _refuse_pairs(bounds: Any, d: int | None) -> None:
+    """A pair for each feature, unless there are two: a usual way to write bounds, but not ours."""
+    try:
+        shape = np.shape(bounds)
+    except ValueError:  # sides of different lengths
+        return
+    if len(shape) != 2 or shape[1] != 2 or shape[0] == 2:
+        return
+    features = "" if d is None else f" for {d} feature{'s' * (d != 1)}"
+    raise ValueError(
+        f"bounds: got {shape[0]} pairs{features}; write ([lows], [highs]), a tuple of two lists,"
+        " or a dict by column name, {'a': (low, high), ...}"
+    )
 
 
 def _refuse_two_readings(bounds: Any, low: Array, high: Array) -> None:

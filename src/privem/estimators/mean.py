@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -22,19 +23,23 @@ from ..sources.persons import split_frame
 from ..statement import Statement
 from ..tree import Array
 from .federated import begin_mean, refuse_rows_arguments
+from .measured import Measured, say_measured
+from .opening import private_rows
 from .parameters import check_float, check_int, check_option
 from .people import People, group_column, labels_of, owners, per_person
-from .private import Terms
+from .private import ESTIMATED, Terms
 
 __all__ = ["PrivateMean", "private_mean"]
 
 
-@dataclass(frozen=True)
-class PrivateMean:
+@dataclass(frozen=True, eq=False, repr=False)
+class PrivateMean(Measured):
     """A mean that may be published, and the statement that says so.
 
-    It passes for a number or an array where one is expected: ``float(mean)``,
-    ``np.asarray(mean)``; columns are found by position or name: ``mean["age"]``.
+    It passes for a number or an array where one is expected: ``float(mean)``, ``f"{mean:.2f}"``,
+    ``round(mean, 1)``, ``2 * mean``, ``np.asarray(mean)``; columns are found by position or name:
+    ``mean["age"]``. Printed, it is the mean with its noise and the bound on its bias, and the
+    statement.
 
     Parameters
     ----------
@@ -42,9 +47,11 @@ class PrivateMean:
         A number where x had one dimension.
     privacy : Statement
     deviation : float or ndarray
-        Standard deviation of the noise that was added.
+        Standard deviation of the noise that was added, in the units of the mean: the noise is
+        smaller than it two times in three, and than twice as much 95 times in 100.
     bias : float
-        Bound on what truncation moved the mean by (its length, over all columns), if ``tau`` holds.
+        Bound on what truncation moved the mean by (its length, over all columns), if ``tau``
+        holds. Noise comes on top; the true bias is usually far smaller.
     names : tuple of str or None
         Of the columns.
 
@@ -64,15 +71,19 @@ class PrivateMean:
     bias: float
     names: tuple[str, ...] | None = None
 
-    def __float__(self) -> float:
-        """The mean of one column."""
-        if np.size(self.value) != 1:
-            raise TypeError(f"there are {np.size(self.value)} means; take one of them")
-        return float(np.ravel(self.value)[0])
+    def _lines(self) -> list[str]:
+        """The mean and the noise of each column, and the bound on the bias."""
+        values, noise = np.ravel(self.value), np.ravel(self.deviation)
+        said = [say_measured(float(v), float(s)) for v, s in zip(values, noise, strict=True)]
+        if len(said) == 1:
+            return [f"{said[0]}, {self._bias(float(noise[0]))}"]
+        lines = [f"{name}: {text}" for name, text in zip(self.to_dict(), said, strict=True)]
+        return [*lines, f"{self._bias(float(noise.min()))} (its length, over all columns)"]
 
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
-        """The means as an array."""
-        return np.array(self.value, dtype=dtype or np.float64)
+    def _bias(self, noise: float) -> str:
+        digits = max(0, 2 - math.floor(math.log10(noise))) if 1e-12 < noise < 1e15 else 3
+        small = self.bias < 1e15
+        return f"bias at most {self.bias:,.{digits}f}" if small else f"bias at most {self.bias:g}"
 
     def __getitem__(self, which: int | str) -> float:
         """The mean of a column, by position or name."""
@@ -142,8 +153,8 @@ def private_mean(
     Returns
     -------
     PrivateMean
-        The mean with its statement, its noise and a bound on its bias; passes for a number or an
-        array.
+        The mean with its statement (``.privacy``), the standard deviation of its noise
+        (``.deviation``) and a bound on its bias (``.bias``); passes for a number or an array.
 
     Examples
     --------
@@ -207,7 +218,9 @@ def private_mean(
     if moment is not None:
         public["second moments about the centre"] = ", ".join(f"{t:g}" for t in moment)
         public["centre"] = ", ".join(f"{c:g}" for c in origin)
-    statement = Statement.of(meter, people.unit, relation, public, trust)
+    else:
+        public["scale and place of the bulk"] = ESTIMATED
+    statement = Statement.of(meter, people.unit, relation, public, trust, "mean")
     statement = replace(statement, parties=people.parties)
     names = None if rows.names is None else tuple(rows.names)
     value = float(fit.mean[0]) if flat else fit.mean
@@ -219,13 +232,9 @@ def _open(x: Any, groups: Any) -> tuple[Rows, bool]:
     """Rows to take the mean of, NaN refused; and whether they are single numbers."""
     rows: Rows
     if is_path(x):
-        rows = read_file(Path(x), groups=group_column(x, groups))
-        return replace(rows, check=False), False  # type: ignore[type-var]
+        return private_rows(read_file(Path(x), groups=group_column(x, groups))), False
     if hasattr(x, "blocks"):
-        rows = x
-        if isinstance(rows, ArrayRows | FrameRows | ScanRows):
-            rows = replace(rows, check=False)
-        return rows, False
+        return private_rows(x), False
     if is_frame(x):
         x, labels = split_frame(x, groups) if isinstance(groups, str) else (x, None)
         rows, flat = FrameRows(x, check=False, groups=labels), False

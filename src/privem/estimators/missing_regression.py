@@ -37,6 +37,7 @@ from .symmetric import (
     check_gradient_parameters,
 )
 from .targets import TargetEstimator
+from .unscaled import off_centre, unlike_standard_normal
 
 __all__ = ["MissingCovariateRegression"]
 
@@ -44,9 +45,14 @@ __all__ = ["MissingCovariateRegression"]
 class MissingCovariateRegression(TargetEstimator):
     """Linear regression where entries of X are missing (NaN) at random: y = <b, x> + noise.
 
-    Paper 000's third model: covariates are independent and standard normal (scale them by public
-    numbers first), each entry missing independently of everything. There is no intercept. NaN is
-    missing in X; in y it is refused.
+    Paper 000's third model, and its assumptions are strong. **There is no intercept**: y must have
+    mean zero. **Covariates are independent and standard normal**: what is missing is taken to be
+    zero on average, with variance one. Columns in units of their own (an age, a heart rate) and a
+    target away from zero give nonsense, so centre and scale them first, by means and deviations
+    known publicly or found by :func:`privem.private_mean`. Nothing is scaled for you: bounds are
+    limits, and say neither mean nor deviation. A private fit warns where ``bounds`` or
+    ``target_bounds`` show that this was not done. Each entry is missing independently of
+    everything; NaN is missing in X, and refused in y.
 
     Parameters
     ----------
@@ -208,7 +214,7 @@ class MissingCovariateRegression(TargetEstimator):
         ----------
         X : array-like of shape (n_samples, n_features), frame or path
             NaN (in a file: an empty field) is missing.
-        y : array-like of shape (n_samples,), or the name of a column of the file X
+        y : array-like of shape (n_samples,), or the name of a column of the frame or file X
         sample_weight, groups : as :meth:`privem.GaussianMixture.fit`
         """
         self._check_parameters()
@@ -245,6 +251,7 @@ class MissingCovariateRegression(TargetEstimator):
     ) -> Self:
         d, local = self.n_features_in_, self.trust == "local"
         terms, target = _terms(self, self.bounds, d), _terms(self, self.target_bounds, 1).region
+        self._warn_unscaled(terms.region, target)
         source, people = _source(self, rows, groups, local)
         task = MissingTask(
             d,
@@ -290,7 +297,7 @@ class MissingCovariateRegression(TargetEstimator):
                 UserWarning,
                 stacklevel=3,
             )
-        public = _known(self, people, terms, target)
+        public = _known(self, people, terms, target, norms, True)
         if missing is not None:
             public["missing_probability"] = "given"
         statement = Statement.of(
@@ -300,6 +307,21 @@ class MissingCovariateRegression(TargetEstimator):
         self.bounds_ = _box(fit.ground.region)
         self.target_bounds_ = tuple(float(side[0]) for side in _box(fit.target))
         return self
+
+    def _warn_unscaled(self, region: Region | None, target: Region | None) -> None:
+        """From the public bounds alone: columns that cannot be what the model takes them for."""
+        odd = [] if self.method == "moments" else unlike_standard_normal(region, self._names())
+        said = [f"covariates that are standard normal, unlike the bounds of {', '.join(odd)}"]
+        said *= bool(odd)
+        if target is not None and off_centre(target).any():
+            said.append("a target with mean zero (there is no intercept), unlike target_bounds")
+        if said:
+            warnings.warn(
+                f"MissingCovariateRegression assumes {'; and '.join(said)}. Centre and scale by "
+                "public means and deviations first, bounds too, or the coefficients mean nothing",
+                UserWarning,
+                stacklevel=4,
+            )
 
     def _check_parameters(self) -> None:
         check_gradient_parameters(self)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,7 +20,7 @@ from .limits import region_of
 from .parameters import check_float, check_option
 from .people import People
 
-__all__ = ["Terms", "forget_private", "say_region"]
+__all__ = ["ESTIMATED", "Terms", "failure_of", "forget_private", "say_region"]
 
 # Accountants under which only the sum of 1/multiplier^2 matters, so that a plan may choose its
 # number of iterations after the first release (docs/proofs/release.md, section 9): with Gaussian
@@ -29,6 +30,8 @@ _ADDITIVE_LAPLACE = ("zcdp", "zcdp-loose")
 _LAPLACE = ("llg", "laplace", "ll", "dplloyd")
 # Weights are multiplied with tiny responsibilities: far from where doubles end.
 _WEIGHTS = (1e-30, 1e30)
+# What a statement says of bounds that nobody gave.
+ESTIMATED = "estimated from noisy histograms, paid for"
 # The part of delta that covers the bound on the number of records failing.
 _FAILURE = 1e-3
 # Whoever publishes a few records at random keeps every promise with a delta above this.
@@ -69,13 +72,14 @@ class Terms:
     ) -> Terms:
         """Check all of them; raises ValueError or TypeError that says what to change.
 
-        ``n_features=None`` checks what can be checked before there are data.
+        ``n_features=None`` checks what can be checked before there are data, which is where every
+        fit begins: what is only doubtful is said there, and so once.
         """
         epsilon = check_float("epsilon", epsilon, 0.0, strict=True)
         delta = check_float("delta", delta, 0.0, strict=True)
         if delta >= 1:
             raise ValueError(f"delta must be below 1, got {delta}; 1e-6 is a usual choice")
-        if delta > _LARGE_DELTA:
+        if delta > _LARGE_DELTA and n_features is None:
             warnings.warn(
                 f"delta={delta:g} is large: the promise may fail altogether with that probability; "
                 "below one over the number of records is usual",
@@ -104,7 +108,7 @@ class Terms:
     @property
     def failure(self) -> float:
         """What of delta pays for the record count's upper bound."""
-        return self.delta * _FAILURE
+        return failure_of(self.delta)
 
     def preamble(self, people: People, d: int, isotropic: bool = False) -> Preamble:
         """The first stages; what nobody weighs counts one, whatever the cap on weights."""
@@ -119,7 +123,7 @@ class Terms:
                 parts, self.epsilon, self.delta, self.accountant, self.neighbours, failure
             )
         except NotValid as problem:
-            raise ValueError(
+            raise NotValid(
                 f"accountant={self.accountant!r} does not fit mechanism={self.mechanism!r}: "
                 f"{problem}"
             ) from None
@@ -129,10 +133,21 @@ class Terms:
         failure = self.failure if counted else 0.0
         return Meter(self.epsilon, self.delta, self.accountant, failure)
 
-    def statement(self, meter: Meter, unit: str, public: dict[str, str]) -> Statement:
-        """The statement of an ended fit."""
-        given = {"bounds": say_region(self.region)} if self.region is not None else {}
+    def statement(
+        self,
+        meter: Meter,
+        unit: str,
+        public: dict[str, str],
+        names: Sequence[str] | None = None,
+    ) -> Statement:
+        """The statement of an ended fit; ``names`` of the bounded columns, if they have any."""
+        given = {"bounds": say_region(self.region, names)} if self.region is not None else {}
         return Statement.of(meter, unit, self.neighbours, {**given, **public})
+
+
+def failure_of(delta: float) -> float:
+    """What of a delta pays for the record count's upper bound."""
+    return delta * _FAILURE
 
 
 def forget_private(model: Any) -> None:
@@ -142,11 +157,21 @@ def forget_private(model: Any) -> None:
             delattr(model, name)
 
 
-def say_region(region: Region) -> str:
-    """A region in the words of a statement."""
-    if region.ball:
+def say_region(region: Region, names: Sequence[str] | None = None) -> str:
+    """A region in the words of a statement, its columns by name if they have any.
+
+    Examples
+    --------
+    >>> box = Region.box(np.array([0, 0.5]), np.array([120, 2.5]))
+    >>> say_region(box, ["age", "height"])
+    'age [0, 120], height [0.5, 2.5]'
+    """
+    if region.ball and region.d > 1:
         return f"all records within {region.scale[0]:g} of the origin"
     low, high = region.to_data(-region.limit), region.to_data(region.limit)
     # To and from unit coordinates leaves rounding errors that nobody wants to read.
     low, high = (np.where(np.abs(v) < 1e-9 * region.scale, 0.0, v) for v in (low, high))
-    return ", ".join(f"[{a:g}, {b:g}]" for a, b in zip(low, high, strict=True))
+    sides = [f"[{a:g}, {b:g}]" for a, b in zip(low, high, strict=True)]
+    if names is not None:
+        sides = [f"{name} {side}" for name, side in zip(names, sides, strict=True)]
+    return ", ".join(sides)

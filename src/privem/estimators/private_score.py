@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from abc import abstractmethod
 from dataclasses import dataclass, replace
 from typing import Any
@@ -17,17 +18,19 @@ from ..plans.private.score import PrivateScorePlan
 from ..run import run
 from ..statement import Statement
 from .base import Estimator
+from .measured import Measured, say_measured
 from .parameters import check_float
 from .private import Terms
 
 __all__ = ["PrivateScore", "PrivatelyScored"]
 
 
-@dataclass(frozen=True)
-class PrivateScore:
+@dataclass(frozen=True, eq=False, repr=False)
+class PrivateScore(Measured):
     """A mean log-density that may be published, and the statement that says so.
 
-    It passes for a number where one is expected: ``float(score)``.
+    It passes for a number where one is expected: ``float(score)``, ``f"{score:.2f}"``,
+    ``score - other``. Printed, it is the score with its noise, and the statement.
 
     Parameters
     ----------
@@ -45,8 +48,10 @@ class PrivateScore:
     deviation: float
     limits: tuple[float, float]
 
-    def __float__(self) -> float:
-        return self.value
+    def _lines(self) -> list[str]:
+        """The score, its noise and its limits."""
+        low, high = self.limits
+        return [f"{say_measured(self.value, self.deviation)}, records within [{low:g}, {high:g}]"]
 
 
 class PrivatelyScored(Estimator):
@@ -82,13 +87,15 @@ class PrivatelyScored(Estimator):
             The lower limit: lower log-densities count as this. By default from the model alone:
             below all but a thousandth of its own records. The upper limit is the density's own.
         groups : array-like of shape (n_samples,) or str, optional
-            Who each record belongs to, as in ``fit``.
+            Who each record belongs to, as in ``fit``. Without it the score hides single records,
+            also where the fit hid persons (which it then warns about).
         accountant, neighbours : as the parameters of the model
 
         Returns
         -------
         PrivateScore
-            The mean with its statement and its noise; passes for a number.
+            The mean with its statement (``.privacy``) and the standard deviation of its noise
+            (``.deviation``); passes for a number.
 
         Examples
         --------
@@ -121,6 +128,13 @@ class PrivatelyScored(Estimator):
         source, people = self._owned(self._reopen_rows(X, None, groups, finite=False), groups)
         if people.weighted:
             raise ValueError("private_score has no weights: open the rows without")
+        if self.privacy_.unit == "person" and people.unit != "person":
+            warnings.warn(
+                "the fit hid persons, and this score hides single records: whoever has several is "
+                "hidden less. Say whose they are with groups=, or score one record a person",
+                UserWarning,
+                stacklevel=2,
+            )
         # There is nothing to find out about the region: the limits are the model's.
         preamble = replace(terms, region=Region.around_origin(1.0, d)).preamble(people, d)
         counted = preamble.count is None
@@ -132,5 +146,5 @@ class PrivatelyScored(Estimator):
         public = people.public(neighbours)
         public["model"] = "a private one, whose own budget is not counted here"
         public["limits of log-densities"] = f"[{low:g}, {high:g}]"
-        statement = terms.statement(meter, people.unit, public)
+        statement = replace(terms.statement(meter, people.unit, public), subject="score")
         return PrivateScore(value, statement, deviation, (low, high))

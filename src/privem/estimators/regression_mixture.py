@@ -25,7 +25,7 @@ from ..tree import Array
 from .inits import given_weights
 from .local import asked, check_trust, planned, signed
 from .parameters import check_array_shape, check_float, check_int, check_one_start
-from .private import Terms, forget_private, say_region
+from .private import ESTIMATED, Terms, forget_private, say_region
 from .targets import TargetEstimator
 
 __all__ = ["RegressionMixture"]
@@ -165,7 +165,7 @@ class RegressionMixture(TargetEstimator):
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features), frame or path
-        y : array-like of shape (n_samples,), or the name of a column of the file X
+        y : array-like of shape (n_samples,), or the name of a column of the frame or file X
         sample_weight, groups : as :meth:`privem.GaussianMixture.fit`
         """
         self._check_parameters()
@@ -217,12 +217,24 @@ class RegressionMixture(TargetEstimator):
         self.coef_, self.intercept_ = fit.slopes, fit.intercepts
         self.weights_, self.noise_variance_ = fit.weights, fit.variances
         self.n_iter_, self.structure_ = fit.structure.iterations, fit.structure.name
-        if self.structure_ != "single":
-            self.structure_ = "full"
+        if self.structure_ != "single" or (start is not None and k > 1):
+            self.structure_ = "full"  # a given start is heeded however large the noise
+        elif k > 1:
+            # From the noise and the paid count alone: it says nothing else about the data.
+            how = "about " if preamble.count is None else ""
+            warnings.warn(
+                f"{how}{fit.ground.count:,.0f} records are too few for {k} regressions at "
+                f"epsilon={terms.epsilon:g}{', trust local' if local else ''}: all of them are one "
+                "(structure_ is 'single'); use more records, fewer features or a larger epsilon",
+                UserWarning,
+                stacklevel=3,
+            )
         self._set_ground(fit.ground, terms, meter, people, [*self._names(), "the target"])
         if sides is not None:  # what was given, though the rest had to be found
-            given = {"bounds": x, "target bounds": target.region}
-            known = {name: say_region(part) for name, part in given.items() if part is not None}
+            known = {
+                "bounds": ESTIMATED if x is None else say_region(x, self._names()),
+                "target bounds": say_region(target.region) if target.region else ESTIMATED,
+            }
             self.privacy_ = replace(self.privacy_, public={**self.privacy_.public, **known})
         self.privacy_ = signed(self.privacy_, people, local)
         low, high = self.bounds_

@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 
-from ..sources.types import TYPES
 from ..statement import Statement
 
 __all__ = ["ModelFileError", "load", "save_model"]
@@ -20,8 +19,8 @@ __all__ = ["ModelFileError", "load", "save_model"]
 _FORMAT = "privem-model"
 # 1: at first. 2: with the types of the columns, which older models lack.
 _VERSION = 2
-# What every estimator has.
-_COMMON = ("n_features_in_", "feature_names_in_", "feature_types_in_")
+# What every estimator has, if the data had names; the target, if there was one.
+_COMMON = ("n_features_in_", "feature_names_in_", "feature_types_in_", "target_name_in_")
 
 
 class ModelFileError(ValueError):
@@ -120,8 +119,9 @@ def _check_columns(estimator: Any) -> None:
     """Types name what to convert to, and bounds what to clip to: they must be what they say."""
     count = estimator.n_features_in_
     types = getattr(estimator, "feature_types_in_", None)
+    known = estimator._column_types
     if types is not None and not (
-        isinstance(types, list) and len(types) == count and all(kind in TYPES for kind in types)
+        isinstance(types, list) and len(types) == count and all(kind in known for kind in types)
     ):
         raise ModelFileError(f"feature_types_in_ is not {count} column types")
     bounds = getattr(estimator, "bounds_", None)

@@ -19,7 +19,7 @@ from ..statement import Statement
 from .limits import in_order
 from .parameters import check_array_shape, check_float, check_int, check_option
 from .people import People
-from .private import Terms, forget_private
+from .private import ESTIMATED, Terms, forget_private, say_region
 
 __all__ = ["GRADIENT_MECHANISMS", "check_gradient_parameters", "fit_exactly", "fit_privately"]
 
@@ -144,7 +144,7 @@ def fit_privately(
             UserWarning,
             stacklevel=3,
         )
-    public = _known(model, people, terms, target)
+    public = _known(model, people, terms, target, norms, regression)
     statement = Statement.of(
         meter, people.unit, terms.neighbours, public, "local" if local else "central"
     )
@@ -190,12 +190,19 @@ def _init(model: Any) -> Any:
     return check_array_shape("init", model.init, (model.n_features_in_,))
 
 
-def _known(model: Any, people: People, terms: Terms, target: Region | None) -> dict[str, str]:
+def _known(
+    model: Any, people: People, terms: Terms, target: Region | None, found: bool, regression: bool
+) -> dict[str, str]:
+    """What the statement lists as public; ``found``: bounds that were not given were estimated."""
     public = people.public(terms.neighbours)
     if terms.region is not None:
-        public["bounds"] = _say(terms.region)
+        public["bounds"] = say_region(terms.region, getattr(model, "feature_names_in_", None))
+    elif found:
+        public["bounds"] = ESTIMATED
     if target is not None:
-        public["target bounds"] = _say(target)
+        public["target bounds"] = say_region(target)
+    elif found and regression:
+        public["target bounds"] = ESTIMATED
     for name in ("noise_variance", "tau"):
         if getattr(model, name) is not None:
             public[name] = f"{getattr(model, name):g}"
@@ -208,9 +215,3 @@ def _known(model: Any, people: People, terms: Terms, target: Region | None) -> d
 
 def _box(region: Region) -> tuple[Any, Any]:
     return region.to_data(-region.limit), region.to_data(region.limit)
-
-
-def _say(region: Region) -> str:
-    if region.ball:
-        return f"within {region.scale[0]:g} of the origin"
-    return ", ".join(f"[{a:g}, {b:g}]" for a, b in zip(*_box(region), strict=True))

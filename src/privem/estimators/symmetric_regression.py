@@ -167,7 +167,7 @@ class SymmetricRegressionMixture(TargetEstimator):
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features), frame or path
-        y : array-like of shape (n_samples,), or the name of a column of the file X
+        y : array-like of shape (n_samples,), or the name of a column of the frame or file X
         sample_weight, groups : as :meth:`privem.GaussianMixture.fit`
         """
         self._check_parameters()

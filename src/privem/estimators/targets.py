@@ -14,9 +14,11 @@ from ..core import Rows
 from ..federation import Federation
 from ..sources import ArrayRows, FrameRows, is_path, read_file
 from ..sources.files import ScanRows
+from ..sources.frame import is_frame
 from ..sources.joined import JoinedRows
 from ..tree import Array
 from .base import Estimator
+from .opening import private_rows, unchecked
 from .people import group_column
 
 __all__ = ["TargetEstimator"]
@@ -25,7 +27,8 @@ __all__ = ["TargetEstimator"]
 class TargetEstimator(Estimator):
     """Abstract base of estimators with a target. Holds no algorithm.
 
-    ``n_features_in_``, ``feature_names_in_`` and ``feature_types_in_`` are those of X alone.
+    ``n_features_in_``, ``feature_names_in_`` and ``feature_types_in_`` are those of X alone;
+    ``target_name_in_`` is the target's, if it has one.
     """
 
     def __sklearn_tags__(self) -> Any:
@@ -47,8 +50,8 @@ class TargetEstimator(Estimator):
         Parameters
         ----------
         X, y
-            Arrays, or a frame and an array; or a file and the name of its target column; or rows
-            opened before, whose last column is the target (y is then ``None``).
+            Arrays, or a frame and an array; or a frame or a file and the name of its target column;
+            or rows opened before, whose last column is the target (y is then ``None``).
         finite : bool
             As in ``Estimator._open``: refuse values that are not; else only NaN.
         missing : bool
@@ -63,14 +66,16 @@ class TargetEstimator(Estimator):
                 raise TypeError("targets are with the parties, Party(rows, name, y): y=None here")
             if y is not None:
                 raise TypeError("rows opened before carry their target as the last column: y=None")
-            rows = self._open(X, None, sample_weight, groups, finite and not missing)
+            rows = self._open(X, None, sample_weight, groups, finite, missing)
             self._leave_target_out(rows)
             return rows
+        X, y = _by_name(X, y)
         target = check_target(y)
         rows = self._open_array(X, sample_weight, groups, True, finite, missing)
         assert isinstance(rows, ArrayRows | FrameRows)
         check_consistent_length(X, target)
         weight = rows.weight
+        self._name_target(getattr(y, "name", None))
         if finite and not np.isfinite(target).all():
             raise ValueError("Input y contains NaN or infinity; remove or impute such rows first")
         if np.isnan(target).any():
@@ -92,10 +97,13 @@ class TargetEstimator(Estimator):
         assert isinstance(rest, ScanRows)
         joined = read_file(path, columns=[*rest.names, y], weight=sample_weight, groups=who)
         assert isinstance(joined, ScanRows)
-        if missing or not finite:
-            joined = replace(joined, check=False)
-        self._leave_target_out(joined)
-        return joined
+        rows: Rows = joined
+        if not finite:
+            rows = private_rows(joined, True, missing)
+        elif missing:
+            rows = unchecked(joined)
+        self._leave_target_out(rows)
+        return rows
 
     def _reopen_joined(self, X: Any, y: Any, missing: bool = False) -> Rows:
         """Rows with their targets, to evaluate: the same features as in ``fit``."""
@@ -108,6 +116,7 @@ class TargetEstimator(Estimator):
                 columns = list(rest.names or ())
             rows = read_file(Path(X), columns=[*columns, y])
             return replace(rows, check=False) if missing and isinstance(rows, ScanRows) else rows
+        X, y = _by_name(X, y)
         target = check_target(y)
         rows = self._open_array(X, None, None, reset=False, missing=missing)
         assert isinstance(rows, ArrayRows | FrameRows)
@@ -125,22 +134,42 @@ class TargetEstimator(Estimator):
             del self.feature_names_in_
         types = getattr(rows, "types", None) or ["float64"] * rows.n_features
         self.feature_types_in_ = list(types[:-1])
+        self._name_target(None if rows.names is None else rows.names[-1])
+
+    def _name_target(self, name: Any) -> None:
+        if name is not None:
+            self.target_name_in_ = str(name)
+        elif hasattr(self, "target_name_in_"):
+            del self.target_name_in_
 
 
 def check_target(y: Any) -> Array:
     """A target as one number per record; raises for what is not."""
     if y is None:
         raise ValueError(
-            "this estimator requires y to be passed, but the target y is None; for a file, y is "
-            "the name of its target column"
+            "this estimator requires y to be passed, but the target y is None; for a frame or a "
+            "file, y may be the name of its target column"
         )
     if isinstance(y, str):
-        raise TypeError("y names a column, which only files have; pass the values")
+        raise TypeError("y names a column, which arrays do not have; pass the values")
     target = column_or_1d(y, warn=True)
     try:
         return np.asarray(target, dtype=np.float64)
     except (TypeError, ValueError):
         raise ValueError(f"y must be numbers, got values of type {target.dtype}") from None
+
+
+def _by_name(X: Any, y: Any) -> tuple[Any, Any]:
+    """A frame and the name of its target as features and values; all else as it is."""
+    if not (is_frame(X) and isinstance(y, str)):
+        return X, y
+    names = list(X.columns)
+    if y not in names:
+        raise ValueError(
+            f"y names a column {y!r}, and X has none; it has {', '.join(map(str, names))}"
+        )
+    rest = X.drop(y) if type(X).__module__.startswith("polars") else X.drop(columns=[y])
+    return rest, X[y]
 
 
 def _unweighted(rows: ArrayRows | FrameRows) -> ArrayRows | FrameRows:

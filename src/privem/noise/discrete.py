@@ -25,13 +25,17 @@ from ..tree import Array, ravel, unravel
 from .entropy import Entropy, os_entropy
 from .sampler import discrete_gaussian, discrete_laplace
 
-__all__ = ["Discrete", "draw", "lattice"]
+__all__ = ["Discrete", "NoSuchNoise", "draw", "lattice"]
 
 Statistics = TypeVar("Statistics")
 
 _STEPS_LOG2 = 24  # the scale is at least 2**24 lattice steps
 _MOST_STEPS_LOG2 = 38  # and below 2**40, which the sampler can do
 _LIMIT = 2.0**62  # encoded sums stay below this, noise far below 2**62: int64 cannot wrap
+
+
+class NoSuchNoise(ValueError):
+    """The terms ask for more or less noise than can be added exactly."""
 
 
 @dataclass(frozen=True)
@@ -77,7 +81,7 @@ class Discrete:
         # Fine enough that rounding to the lattice widens the sensitivity by a part in 256.
         bits = max(_STEPS_LOG2, math.frexp(unit * self.multiplier)[1] + 8)
         if bits > _MOST_STEPS_LOG2:
-            raise ValueError(
+            raise NoSuchNoise(
                 f"{group.name}: {d} numbers at a noise multiplier of {self.multiplier:.3g} need a "
                 f"finer lattice than 2^-{_MOST_STEPS_LOG2}; use a larger epsilon or fewer features"
             )
@@ -92,7 +96,7 @@ class Discrete:
         grid = math.ldexp(1.0, math.frexp(wanted)[1] - 1 - bits)
         # One record moves no number by more than the sensitivity; rows of them by rows times it.
         if self.rows * (group.sensitivity + slack) / grid >= _LIMIT:
-            raise ValueError(
+            raise NoSuchNoise(
                 "epsilon is too large: so little noise cannot be added exactly to a sum over up "
                 f"to {self.rows:.2g} records. Use a smaller epsilon (above 20 or so it protects "
                 "hardly anybody), or epsilon=None (--exact at the command line) for a fit without "

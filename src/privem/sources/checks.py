@@ -10,7 +10,13 @@ from numpy.typing import NDArray
 
 from ..core import Rows
 
-__all__ = ["refuse_nan", "refuse_non_finite", "refuse_weights"]
+__all__ = ["CONTAINS_NAN", "refuse_nan", "refuse_non_finite", "refuse_weights"]
+
+# What a private fit says of values: neither where nor how many.
+CONTAINS_NAN = (
+    "Input X contains NaN: drop those rows or columns, or fill in a value that was chosen without "
+    "looking at the data"
+)
 
 
 def refuse_non_finite(block: NDArray[Any], start: int, names: Sequence[str] | None) -> None:
@@ -40,10 +46,7 @@ def refuse_nan(rows: Rows) -> None:
         with np.errstate(over="ignore", invalid="ignore"):
             suspicious = np.isnan(np.sum(block.X, dtype=np.float64))
         if suspicious and np.isnan(block.X).any():
-            raise ValueError(
-                "Input X contains NaN: drop those rows or columns, or fill in a value that "
-                "was chosen without looking at the data"
-            )
+            raise ValueError(CONTAINS_NAN)
 
 
 def refuse_weights(weight: NDArray[np.float64], start: int = 0) -> None:

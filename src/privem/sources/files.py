@@ -175,9 +175,18 @@ class ScanRows:
             return self._collect(pl.col(self.weight).cast(pl.Float64)).to_series().to_numpy()
         return self.weight
 
-    def _collect(self, wanted: pl.Expr) -> pl.DataFrame:
+    def missing(self, *parts: Sequence[str]) -> tuple[bool, ...]:
+        """Of each set of columns, whether a value is missing; one pass, of those columns only."""
+        wanted = {name: pl.col(name).cast(pl.Float64) for part in parts for name in part}
+        gaps = [(column.is_null() | column.is_nan()).any() for column in wanted.values()]
+        if not gaps:
+            return tuple(False for _ in parts)
+        found = dict(zip(wanted, self._collect(*gaps).row(0), strict=True))
+        return tuple(any(bool(found[name]) for name in part) for part in parts)
+
+    def _collect(self, *wanted: pl.Expr) -> pl.DataFrame:
         try:
-            return self.scan.select(wanted).collect()
+            return self.scan.select(*wanted).collect(engine="streaming")
         except pl.exceptions.PolarsError as error:
             raise ValueError(f"{self.label} could not be read: {first_line(error)}") from None
 
@@ -302,8 +311,9 @@ def _scan(
             if columns is None and len(schema) == 1 and ";" in name:
                 raise ValueError(f"{label} is separated by ';'; privem reads commas")
             raise ValueError(
-                f"column {name!r} of {label} holds {schema[name]}, not numbers; "
-                "choose columns (--columns on the command line), or encode it first"
+                f"column {name!r} of {label} holds {schema[name]}, not numbers; if it says whose "
+                "record it is, name it as groups= (--groups on the command line); else choose "
+                "columns (--columns), or encode it first"
             )
     if len(set(names)) < len(names):
         raise ValueError(f"a column is named twice in {', '.join(names)}")

@@ -46,7 +46,8 @@ class FrameRows:
             if not _is_number(dtype):
                 raise ValueError(
                     f"could not convert column {str(name)!r} of type {dtype} to float: "
-                    "select numeric columns, or encode the others as numbers first"
+                    "if it says whose record it is, name it as groups=; else select numeric "
+                    "columns, or encode the others as numbers first"
                 )
 
     @property

@@ -1,0 +1,112 @@
+"""``privem score``: how well a model describes a file, exactly or privately."""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+from rich.console import RenderableType
+from rich.text import Text
+
+from ..estimators import CategoricalMixture, KMeans
+from ..sources import read_file
+from .console import remarks
+from .failures import ExitCode, Failure, reading_data
+from .kinds import FACTS, Kind, kind_of
+from .progress import WatchedRows
+from .using import column_names
+
+__all__ = ["describe_score", "score_file", "score_privately"]
+
+EXACT = "This score is exact and not private: publishing it tells about those rows."
+_PRIVATELY = (Kind.gmm, Kind.fa)
+_LABELS = {
+    "rows": "rows",
+    "mean_log_density": "mean log-density",
+    "deviation": "deviation of its noise",
+    "minus_inertia": "minus inertia",
+    "mean_squared_distance": "mean squared distance",
+}
+
+
+def score_file(model: Any, data: Path, target: str | None = None) -> dict[str, Any]:
+    """How well a model describes a file, exactly: a summary fit for JSON."""
+    kind = kind_of(model)
+    if target is None and FACTS[kind].target:
+        target = getattr(model, "target_name_in_", None)
+    if FACTS[kind].target != (target is not None):
+        raise click.UsageError(
+            f"a {kind} model needs --target, the column to be explained"
+            if target is None
+            else f"--target is for regressions, not for a {kind} model"
+        )
+    # A .npy file has no names, and a model fitted on one knows none: then by position.
+    by_name = data.suffix != ".npy" and hasattr(model, "feature_names_in_")
+    with reading_data(), warnings.catch_warnings():
+        # Values far outside overflow on the way to a density of zero; that is said below.
+        warnings.simplefilter("ignore", RuntimeWarning)
+        if target is not None or isinstance(model, CategoricalMixture):
+            each = (
+                model.score_samples(data) if target is None else model.log_likelihood(data, target)
+            )
+            value, count = float(np.mean(each)), len(each)
+        else:
+            rows = WatchedRows(read_file(data, columns=column_names(model) if by_name else None))
+            value = float(model.score(rows))
+            count = rows.count
+    if not np.isfinite(value):
+        raise Failure(
+            ExitCode.DATA,
+            f"{str(data)!r} holds values so far from the model that the score overflows",
+        )
+    summary: dict[str, Any] = {"model": str(kind), "data": str(data), "private": False}
+    summary |= {"rows": count} | ({} if target is None else {"target": target})
+    if isinstance(model, KMeans):
+        return summary | {"minus_inertia": value, "mean_squared_distance": -value / count}
+    return summary | {"mean_log_density": value}
+
+
+def score_privately(
+    model: Any, data: Path, epsilon: float, delta: float | None, groups: str | None
+) -> dict[str, Any]:
+    """The mean log-density of a file under a budget of its own: a summary fit for JSON."""
+    kind = kind_of(model)
+    if kind not in _PRIVATELY:
+        raise click.UsageError(
+            f"--epsilon scores gmm and fa models; of a {kind} model there are exact scores only"
+        )
+    if not hasattr(model, "privacy_"):
+        raise click.UsageError(
+            "--epsilon is for models that were fitted privately: this one itself gives records away"
+        )
+    for name, value, most in (("epsilon", epsilon, np.inf), ("delta", delta, 1.0)):
+        if value is not None and not 0 < value < most:
+            raise click.UsageError(f"--{name} {value:g} must lie between 0 and {most:g}")
+    given = {} if delta is None else {"delta": delta}
+    with reading_data(), warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        score = model.private_score(data, epsilon=epsilon, groups=groups, **given)
+    return {
+        "model": str(kind),
+        "data": str(data),
+        "private": True,
+        "mean_log_density": score.value,
+        "deviation": score.deviation,
+        "limits": list(score.limits),
+        "statement": str(score.privacy),
+        "privacy": score.privacy.to_dict(),
+        "warnings": remarks(caught),
+    }
+
+
+def describe_score(summary: dict[str, Any]) -> list[RenderableType]:
+    """A score for people."""
+    lines = [
+        f"{label:<22} {summary[key]:{',' if isinstance(summary[key], int) else '.8g'}}"
+        for key, label in _LABELS.items()
+        if key in summary
+    ]
+    return ["\n".join(lines), "", Text(summary.get("statement", EXACT))]
