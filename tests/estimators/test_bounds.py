@@ -59,10 +59,10 @@ def test_a_large_delta_is_said_once(model):
 def test_a_large_delta_is_said_once_of_targets_and_means():
     X = np.random.default_rng(0).normal(size=(300, 2))
     for model in (RegressionMixture(1), MissingCovariateRegression()):
-        with pytest.warns(UserWarning) as caught:
+        with pytest.warns(UserWarning, match="delta") as caught:
             model.set_params(delta=0.1, bounds=5.0, target_bounds=9.0).fit(X, X[:, 0])
         assert sum("delta=0.1 is large" in str(warning.message) for warning in caught) == 1
-    with pytest.warns(UserWarning) as caught:
+    with pytest.warns(UserWarning, match="delta") as caught:
         private_mean(X, tau=1.0, delta=0.1)
     assert len(caught) == 1
 
