@@ -1,6 +1,7 @@
 """Gradient EM (000): estimation error against n, d and epsilon, all methods from the same start.
 
-    python experiments/gradient/run.py [--only KIND] [--seeds 9] [--json FILE] [--markdown]
+    python experiments/gradient/run.py [--only KIND] [--at n/d/epsilon ...] [--seeds 9]
+        [--json FILE] [--markdown]
 
 Data are 000's: |beta| = 3, sigma = 1 (SNR 3), known to all; x standard normal; in the third model
 one entry of x in ten is missing, which nobody is told. The start lies |beta|/4 from the truth in a
@@ -175,6 +176,7 @@ def main() -> None:
     """Run and print."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", choices=tuple(KINDS))
+    parser.add_argument("--at", nargs="+", metavar="n/d/epsilon", help="only these settings")
     parser.add_argument("--seeds", type=int, default=9)
     parser.add_argument("--json", metavar="FILE", type=Path)
     parser.add_argument("--markdown", action="store_true", help="rows of README's table")
@@ -184,7 +186,9 @@ def main() -> None:
     if options.json and options.json.exists():
         kept = json.loads(options.json.read_text())
     kinds = [options.only] if options.only else list(KINDS)
-    settings = [{"kind": kind, **setting} for kind in kinds for setting in SETTINGS]
+    wanted = [tuple(map(float, at.split("/"))) for at in options.at or []]
+    chosen = [s for s in SETTINGS if not wanted or tuple(map(float, s.values())) in wanted]
+    settings = [{"kind": kind, **setting} for kind in kinds for setting in chosen]
     print(f"median error of {options.seeds}\nmodel | n | d | epsilon | " + " | ".join(COLUMNS))
     for index, setting in enumerate(settings, 1):
         key = {**setting, "seeds": options.seeds}

@@ -1,12 +1,11 @@
 """What gradient fits make of their noisy steps: arithmetic on public numbers."""
 
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from privem.models.shrink import james_stein
-from privem.plans.private.gradient import Point, stands_out, summed_up
+from privem.plans.private.gradient import stands_out
 
 
 def test_without_noise_a_step_is_taken_whole():
@@ -31,21 +30,3 @@ def test_noise_longer_than_anything_sensible_moves_nothing():
     step = np.full(40, np.sqrt(57.0 / 40))
     assert not stands_out(step, 1.0, 0.1).any()
     assert james_stein(step[None], np.array([1.0])).any()
-
-
-def test_steps_of_the_second_half_count_by_their_precision():
-    zero, one = np.zeros(1), np.ones(1)
-    points = [Point(zero, 9 * one, 4.0), Point(one, 5 * one, 1.0), Point(one, 2 * one, 0.5)]
-    anchor, step, variance = summed_up(points)
-    np.testing.assert_array_equal(anchor, one)
-    assert step[0] == pytest.approx((5 * 1 + 2 * 2) / 3 - 1)
-    assert variance == pytest.approx(1 / 3)
-
-
-def test_earlier_steps_from_the_same_place_count_too():
-    zero, one = np.zeros(1), np.ones(1)
-    points = [Point(zero, 4 * one, 1.0), Point(zero, one, 1.0), Point(one, one, 0.5)]
-    anchor, step, variance = summed_up(points)
-    np.testing.assert_array_equal(anchor, zero)
-    assert step[0] == pytest.approx((4 + 1 + 2) / 4)
-    assert variance == pytest.approx(1 / 4)

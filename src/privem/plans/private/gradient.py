@@ -8,15 +8,15 @@ Two ways to go, both from public numbers:
   own typical length, sigma sqrt(d); where exactly, the noise level tells. Residuals are symmetric
   about zero at the solution, so clipping moves it little, and costs a known factor of the step's
   length, which is put back (:mod:`privem.models.slopes`). Each iteration gets twice the budget of
-  the one before, and moves by what stands out of its noise. The result is :func:`summed_up`.
+  the one before. Where they lead: :mod:`~.course`.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -26,21 +26,20 @@ from ...models.cells import Cell
 from ...models.gradient import BoundedGradientQuery, GradientSums, Squares, reach
 from ...models.gradients import Gradient
 from ...models.region import Region
-from ...models.shrink import consistency, james_stein
+from ...models.shrink import consistency
 from ...models.slopes import slope
 from ...models.symmetric import Symmetric
 from ...tree import Array
 from .allowance import Part
 from .asking import Asking
+from .course import Course
 
 __all__ = [
     "GradientSteps",
     "MomentSteps",
-    "Point",
     "em_noise",
     "moment_parts",
     "stands_out",
-    "summed_up",
 ]
 
 # Each iteration gets this many times the budget of the one before, and the last no more than so
@@ -81,28 +80,6 @@ def stands_out(step: Array, variance: float, size: float) -> Array:
     return np.asarray(step * max(0.0, 1.0 - explained / max(float(np.sum(step**2)), 1e-300)))
 
 
-class Point(NamedTuple):
-    """Where an iteration began, where its noisy step pointed, and the noise's variance."""
-
-    start: Array
-    end: Array
-    variance: float
-
-
-def summed_up(points: Sequence[Point]) -> tuple[Array, Array, float]:
-    """Where the second half of the iterations began; their mean step from there; its variance.
-
-    Weighted by precision: 56 of 63 parts of the budget at six iterations. Earlier ones that began
-    at the same place, because nothing stood out before, say the same and count too.
-    """
-    anchor = points[len(points) // 2].start
-    alike = [bool(np.array_equal(point.start, anchor)) for point in points]
-    late = [p for t, p in enumerate(points) if alike[t] or t >= len(points) // 2]
-    weights = np.array([1 / max(point.variance, 1e-300) for point in late])
-    mean = np.average([point.end for point in late], axis=0, weights=weights)
-    return anchor, mean - anchor, 1 / float(weights.sum())
-
-
 @dataclass(frozen=True)
 class MomentSteps:
     """EM by residuals clipped at their typical length.
@@ -122,6 +99,8 @@ class MomentSteps:
         Of what has the variance: d, or 1 in a regression.
     known : bool
         Whether the variance is known; else it is released beside the gradient.
+    near : bool
+        Whether the start is near the solution (:mod:`~.course`).
     cap_weight : float
     cells : (first, count), optional
         Iteration t asks cell first + t of so many.
@@ -136,22 +115,20 @@ class MomentSteps:
     iterations: int
     dimension: int
     known: bool
+    near: bool
     cap_weight: float = 1.0
     cells: tuple[int, int] | None = None
 
     def stages(self, state: Symmetric) -> Generator[Stage, Release[Any], Symmetric]:
         """Generate the stages."""
-        points: list[Point] = []
+        course = Course.begin(state, self.near)
         for t in range(self.iterations):
+            course = course.resumed(state, self.near, t, self.iterations) if t else course
             cell = None if self.cells is None else Cell(self.cells[0] + t, self.cells[1])
             query, reach = self._query(state)
             release = yield from self.asking.ask(query, f"EM {t + 1}", f"EM {t + 1}", cell)
-            before = state.beta
-            state, step, noise = self._update(state, release, self.asking.records(cell), reach)
-            points.append(Point(before, before + step, noise))
-        anchor, step, noise = summed_up(points)
-        move = self._limited(james_stein(step[None], np.array([noise]))[0], state.variance)
-        return Symmetric(anchor + move, state.variance)
+            state, course = self._update(state, course, release, self.asking.records(cell), reach)
+        return state
 
     def _limited(self, move: Array, variance: float) -> Array:
         """A move much longer than the residuals would have been clipped away: it is noise."""
@@ -174,14 +151,20 @@ class MomentSteps:
         return query, reach
 
     def _update(
-        self, state: Symmetric, release: Release[GradientSums], count: float, reach: float
-    ) -> tuple[Symmetric, Array, float]:
-        """The next state; and the move before shrinkage with its noise's variance."""
+        self,
+        state: Symmetric,
+        course: Course,
+        release: Release[GradientSums],
+        count: float,
+        reach: float,
+    ) -> tuple[Symmetric, Course]:
+        """The next state, and the steps so far."""
         sums, noise = release.statistics, release.deviation
         assert noise is not None
         length = count * slope(self.kind, len(state.beta), self.radius)
         step, spread = sums.total / length, float(noise.total[0] / length) ** 2
-        move = self._limited(stands_out(step, spread, state.variance), state.variance)
+        course = course.believing(state, step, spread).to(state, step, spread)
+        move = self._limited(course.estimate() - state.beta, state.variance)
         variance = state.variance
         squares = release.query.squares
         if squares is not None and sums.square is not None and noise.square is not None:
@@ -193,7 +176,7 @@ class MomentSteps:
             # Never more than a factor of four at once: noise must not make it vanish or explode.
             found = variance + float(stands_out(change, blur**2, variance**2)[0])
             variance *= float(np.clip(found / variance, 0.25, 4.0))
-        return Symmetric(state.beta + move, variance), step, spread
+        return Symmetric(state.beta + move, variance), course
 
 
 @dataclass(frozen=True)

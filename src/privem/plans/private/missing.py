@@ -172,6 +172,7 @@ class _Steps:
                 total + 2 * unsure,
                 task.iterations,
                 task.variance,
+                task.init is not None,
                 self.cap_weight,
                 cells,
             )

@@ -4,8 +4,7 @@ Each iteration asks for the mean of clipped EM gradients and capped squared resi
 it with what the model expects of them. How that mean moves with the parameters, J, is known without
 data (:func:`privem.models.missing_covariates.scoring`), so one solve gives the step; at the
 solution nothing is left to move, whatever was clipped. Each iteration gets twice the budget of the
-one before, and moves by what stands out of its noise; the result is
-:func:`~.gradient.summed_up`.
+one before; where they lead: :mod:`~.course`.
 
 The variance is a working one: what the current coefficients leave of y. It falls towards the
 noise's own, and is not below that where it is known.
@@ -27,20 +26,17 @@ from ...models.gradient import BoundedGradientQuery, GradientSums, Squares
 from ...models.gradients import MissingCovariateGradient
 from ...models.missing_covariates import scoring, typical_length
 from ...models.region import Region
-from ...models.shrink import james_stein
 from ...models.slopes import PRODUCT, best_radius
 from ...models.symmetric import Symmetric
 from ...tree import Array
 from .asking import Asking
-from .gradient import Point, em_noise, stands_out, summed_up
+from .course import Course
+from .gradient import em_noise, stands_out
 
 __all__ = ["ScoringSteps"]
 
 _SQUARES = 0.3  # the squares' share of a joint release
 _CAP = 10.0  # squared residuals are capped at so many variances
-# Tighter clips, in typical lengths, leave 3% less noise at most, and a slope that takes more
-# simulated records to find.
-_TIGHTEST = 0.5
 
 
 @dataclass(frozen=True)
@@ -58,6 +54,8 @@ class ScoringSteps:
     iterations : int
     known : float, optional
         The variance of the noise.
+    near : bool
+        Whether the start is near the solution (:mod:`~.course`).
     cap_weight : float
     cells : (first, count), optional
         Iteration t asks cell first + t of so many.
@@ -70,25 +68,21 @@ class ScoringSteps:
     most: float
     iterations: int
     known: float | None
+    near: bool
     cap_weight: float = 1.0
     cells: tuple[int, int] | None = None
 
     def stages(self, state: Symmetric) -> Generator[Stage, Release[Any], Symmetric]:
         """Generate the stages."""
         d = self.region.d
-        tightness = max(best_radius(PRODUCT, d, em_noise(self.asking)) / math.sqrt(d), _TIGHTEST)
-        points: list[Point] = []
+        tightness = best_radius(PRODUCT, d, em_noise(self.asking)) / math.sqrt(d)
+        course = Course.begin(state, self.near)
         for t in range(self.iterations):
             cell = None if self.cells is None else Cell(self.cells[0] + t, self.cells[1])
             query = self._query(state, tightness)
             release = yield from self.asking.ask(query, f"EM {t + 1}", f"EM {t + 1}", cell)
-            before = state.beta
-            state, step, blur = self._update(state, release, self.asking.records(cell))
-            points.append(Point(before, before + step, blur))
-        anchor, step, blur = summed_up(points)
-        move = james_stein(step[None], np.array([blur]))[0]
-        variance = state.variance if self.known is None else self.known
-        return Symmetric(self._kept(anchor, move, state.variance), variance)
+            state, course = self._update(state, course, release, self.asking.records(cell))
+        return state if self.known is None else Symmetric(state.beta, self.known)
 
     def _query(self, state: Symmetric, tightness: float) -> BoundedGradientQuery:
         clip = tightness * typical_length(state, self.missing)
@@ -103,9 +97,9 @@ class ScoringSteps:
         )
 
     def _update(
-        self, state: Symmetric, release: Release[GradientSums], count: float
-    ) -> tuple[Symmetric, Array, float]:
-        """The next state; and the step before shrinkage with its noise's variance."""
+        self, state: Symmetric, course: Course, release: Release[GradientSums], count: float
+    ) -> tuple[Symmetric, Course]:
+        """The next state, and the steps so far."""
         sums, noise, query = release.statistics, release.deviation, release.query
         assert noise is not None
         assert sums.square is not None
@@ -125,9 +119,9 @@ class ScoringSteps:
         change = float(stands_out(step[d:], float(blurs[d]), state.variance**2)[0])
         variance = float(np.clip(state.variance + change, state.variance / 4, state.variance * 4))
         variance = max(min(variance, self.most), self.known or 0.0)
-        move = stands_out(step[:d], blur, state.variance)
-        beta = self._kept(state.beta, move, state.variance)
-        return Symmetric(beta, variance), step[:d], blur
+        course = course.to(state, step[:d], blur)
+        beta = self._kept(state.beta, course.estimate() - state.beta, state.variance)
+        return Symmetric(beta, variance), course
 
     def _kept(self, beta: Array, move: Array, variance: float) -> Array:
         """The coefficients moved, and kept to what y allows."""

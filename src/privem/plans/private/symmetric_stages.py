@@ -77,6 +77,7 @@ class SymmetricStages:
                 task.iterations,
                 dimension,
                 known,
+                task.init is not None,
                 self.cap_weight,
                 em_cells,
             )
