@@ -6,12 +6,15 @@ import math
 import numpy as np
 import pytest
 
+from privem import KMeans
 from privem.accounting import Composed, Failure, Gaussian, Laplace, compose, epsilon
 from privem.accounting.gdp import hockey_stick
 from privem.core import Group, Spent
+from privem.federation import Federation, Party
 from privem.federation.answer import Question
 from privem.federation.budget import OwnBudget, believe, chosen
 from privem.federation.codec import BadMessage
+from privem.federation.errors import FederationError
 from privem.models.bounds import OctaveQuery, PlaceQuery
 from privem.models.categorical_mixture import PairsQuery
 from privem.models.count import CountQuery
@@ -112,3 +115,24 @@ def test_values_that_were_not_declared_show_in_no_free_refusal(limit):
     else:
         assert answers[0] == answers[1]
         assert refused(answers[0], "own budget")
+
+
+@pytest.mark.parametrize("neighbours", ["add-remove", "replace-one"])
+@pytest.mark.parametrize("protection", ["plain", "masked"])
+def test_a_fit_costs_a_party_no_more_than_the_fit_says(protection, neighbours):
+    """A party whose own limit is the fit's epsilon takes part; one with a little less does not."""
+    rng = np.random.default_rng(0)
+
+    def fit(limit):
+        members = [
+            Party(rng.normal(size=(200, 2)), name, epsilon=limit, delta=1e-6) for name in "abc"
+        ]
+        federation = Federation(members, protection=protection, rows=600, bounds=(-4.0, 4.0))
+        model = KMeans(2, epsilon=1.0, delta=1e-6, bounds=(-4.0, 4.0), neighbours=neighbours)
+        return model.fit(federation), members
+
+    model, members = fit(1.0)
+    assert model.privacy_.epsilon <= 1.0
+    assert all(party.spent <= 1.0 for party in members)
+    with pytest.raises(FederationError, match="budget"):
+        fit(0.9)

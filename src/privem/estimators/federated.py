@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from ..federation import Federation
 from ..federation.holding import plain_categories
 from ..models.categorical_mixture import declared
+from .people import People
 from .private import failure_of
 
 if TYPE_CHECKING:
@@ -30,17 +31,18 @@ def open_federation(estimator: Estimator, X: Federation, weight: Any, groups: An
     _refuse_other_columns(estimator, X)
     _refuse_row_starts(estimator)
     private = getattr(estimator, "epsilon", None) is not None
-    failure = failure_of(estimator.delta) if private else 0.0
+    failure = _failure(X, estimator.delta, estimator.neighbours) if private else 0.0
     params = estimator.get_params(deep=False)
     X.begin(_terms(type(estimator).__name__, params), failure, private)
     return X
 
 
-def begin_mean(X: Federation, params: Mapping[str, Any], failure: float) -> None:
+def begin_mean(X: Federation, params: Mapping[str, Any]) -> None:
     """Open a run for ``private_mean``."""
     _refuse_local(params["trust"])
     if X.target or X.categories is not None:
         raise ValueError("private_mean is of columns of numbers: parties without y= or categories=")
+    failure = _failure(X, params["delta"], params["neighbours"])
     X.begin(_terms("private_mean", params), failure, True)
 
 
@@ -66,6 +68,12 @@ def agreed_categories(X: Federation, given: Any) -> list[NDArray[Any]]:
             "categories= are not those that the parties have agreed on; leave them out"
         )
     return known
+
+
+def _failure(X: Federation, delta: float, neighbours: str) -> float:
+    """The part of delta that a bound on the number of records costs, where that is not public."""
+    counted = People("record", X.rows, X.weighted).public_count(neighbours) is None
+    return failure_of(delta) if counted else 0.0
 
 
 def _refuse_local(trust: str) -> None:

@@ -188,7 +188,7 @@ def private_mean(
         refuse_rows_arguments(None, groups)
         told = {"epsilon": epsilon, "delta": delta, "tau": tau, "centre": centre, "method": method}
         told |= {"failure": failure, "accountant": accountant, "neighbours": neighbours}
-        begin_mean(x, told | {"trust": trust}, terms.failure)
+        begin_mean(x, told | {"trust": trust})
     rows, flat = _open(x, groups)
     d = rows.n_features
     moment = None if tau is None else _per_column("tau", tau, d)
