@@ -136,3 +136,10 @@ def test_a_fit_costs_a_party_no_more_than_the_fit_says(protection, neighbours):
     assert all(party.spent <= 1.0 for party in members)
     with pytest.raises(FederationError, match="budget"):
         fit(0.9)
+
+
+def test_an_exact_question_names_the_limit_that_refuses_it():
+    rows = np.random.default_rng(0).normal(size=(50, 2))
+    members = [Party(rows, "a", epsilon=1.0), Party(rows, "b"), Party(rows, "c")]
+    with pytest.raises(FederationError, match="exact answer has no finite cost"):
+        KMeans(2, epsilon=None).fit(Federation(members, protection="plain"))

@@ -8,7 +8,7 @@ import pytest
 
 from privem import FactorAnalysis, GaussianMixture, KMeans
 from privem.core import Spent
-from privem.federation import Agreement, Card, TooFewParties
+from privem.federation import Agreement, Card, Federation, TooFewParties
 from privem.federation import answer as answering
 from privem.federation.answer import noise_of
 from privem.meter import event_of
@@ -198,3 +198,16 @@ def test_every_number_that_is_sent_has_noise(blobs):
     question = Question("q", CountQuery(), noise, noise.price(CountQuery()))
     with pytest.raises(ValueError, match="cut its numbers"):
         answering._noisy(np.zeros(2), question, 1, None)
+
+
+def test_rows_in_place_of_parties():
+    with pytest.raises(TypeError, match=r"of parties, got ndarray: Federation\(\[Party"):
+        Federation([np.zeros((5, 2))] * 3)
+
+
+@pytest.mark.parametrize(("parties", "most"), [(3, 0), (4, 1), (10, 3)])
+def test_a_masked_sum_says_how_many_may_drop_out(parties, most):
+    cards = tuple(Card(str(i)) for i in range(parties))
+    assert Agreement(cards, "masked", dropouts=most).opened_by == parties - most
+    with pytest.raises(ValueError, match=f"dropouts={most + 1} .* at most {most} to drop out"):
+        Agreement(cards, "masked", dropouts=most + 1, minimum=2)

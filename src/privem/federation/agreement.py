@@ -69,9 +69,9 @@ class Agreement:
 
     Examples
     --------
-    >>> members = tuple(Card(name) for name in "abc")
-    >>> Agreement(members, "masked", dropouts=1, minimum=2).cohort
-    2
+    >>> members = tuple(Card(name) for name in "abcd")
+    >>> Agreement(members, "masked", dropouts=1).cohort
+    3
     """
 
     members: tuple[Card, ...]
@@ -104,7 +104,7 @@ class Agreement:
         if len(names) < self.minimum:
             raise ValueError(
                 f"{len(names)} parties, but at least {self.minimum} must take part: with fewer, "
-                "each learns too much about the others from the sum (minimum=)"
+                "each learns too much about the others from the sum"
             )
         if self.collusion not in ("some", "none"):
             raise ValueError(f"collusion must be 'some' or 'none', got {self.collusion!r}")
@@ -119,6 +119,12 @@ class Agreement:
             raise ValueError(
                 f"with {self.dropouts} dropouts only {self.opened_by} parties may be left, fewer "
                 f"than minimum={self.minimum}"
+            )
+        if self.protection == "masked" and 3 * self.opened_by <= 2 * len(names):
+            raise ValueError(
+                f"dropouts={self.dropouts} of {len(names)} parties: a masked sum needs more than "
+                "two thirds of them to stay, or a server that lies could open two; expect at most "
+                f"{(len(names) - 1) // 3} to drop out"
             )
         if self.paper and self.protection != "ckks":
             raise ValueError("paper=True is a way of protection='ckks'")

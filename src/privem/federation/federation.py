@@ -85,6 +85,12 @@ class Federation:
             require()
         if not parties:
             raise ValueError("a federation has parties")
+        for party in parties:
+            if not isinstance(party, Party):
+                raise TypeError(
+                    f"a federation is of parties, got {type(party).__name__}: "
+                    "Federation([Party(rows, 'name'), ...])"
+                )
         first = parties[0]
         low, high = column_bounds(bounds, target_bounds, first.features, first.target)
         if low is None and first.categories is not None:

@@ -306,7 +306,9 @@ class Party:
             raise BadMessage("the run's terms speak of other noise than the question")
         run = len(self._memory.runs)
         if not self._budget.charge(prices, failure if prices else 0.0, run):
-            raise BadMessage("the question exceeds this party's own budget")
+            over = "exceeds this party's own budget"
+            over += "" if prices else ": it has a limit, and an exact answer has no finite cost"
+            raise BadMessage(f"the question {over}")
         if not prices and self._held.undeclared:
             # Known of rows, so not a word of it before the question is one to be answered.
             raise Unanswerable("the rows hold values that are none of the categories agreed on")
