@@ -1,7 +1,7 @@
 """Gradient EM (000): estimation error against n, d and epsilon, all methods from the same start.
 
     python experiments/gradient/run.py [--only KIND] [--at n/d/epsilon ...] [--seeds 9]
-        [--json FILE] [--markdown]
+        [--snr 3] [--json FILE] [--markdown]
 
 Data are 000's: |beta| = 3, sigma = 1 (SNR 3), known to all; x standard normal; in the third model
 one entry of x in ten is missing, which nobody is told. The start lies |beta|/4 from the truth in a
@@ -61,11 +61,13 @@ SETTINGS = [
 COLUMNS = ("exact EM", "default", "default, nothing given", "algorithm 1", "algorithm 2")
 
 
-def draw(kind: str, n: int, d: int, rng: np.random.Generator) -> tuple[tuple[Any, ...], Any, Any]:
+def draw(
+    kind: str, n: int, d: int, snr: float, rng: np.random.Generator
+) -> tuple[tuple[Any, ...], Any, Any]:
     """Data, the truth and a start."""
     beta, away = rng.normal(size=(2, d))
-    beta *= 3 / np.linalg.norm(beta)
-    start = beta + away / np.linalg.norm(away) * 0.75
+    beta *= snr / np.linalg.norm(beta)
+    start = beta + away / np.linalg.norm(away) * snr / 4
     sign = rng.choice([-1.0, 1.0], n) if kind != "missing" else 1.0
     if kind == "mixture":
         return (sign[:, None] * beta + rng.normal(size=(n, d)),), beta, start
@@ -132,7 +134,7 @@ def error(kind: str, found: np.ndarray, beta: np.ndarray) -> float:
 
 
 def errors(
-    kind: str, n: int, d: int, epsilon: float, seeds: int, said: str
+    kind: str, n: int, d: int, epsilon: float, snr: float, seeds: int, said: str
 ) -> dict[str, list[float]]:
     """Errors of every method on every seed."""
     make = KINDS[kind]
@@ -142,7 +144,7 @@ def errors(
     for seed in range(seeds):
         print(f"\r{said}, data set {seed + 1} of {seeds} ", end="", file=sys.stderr, flush=True)
         rng = np.random.default_rng(1000 + seed)
-        data, beta, start = draw(kind, n, d, rng)
+        data, beta, start = draw(kind, n, d, snr, rng)
         given = {"init": start, "noise_variance": 1.0}
         fitted = {
             "exact EM": make(epsilon=None, **given),
@@ -172,11 +174,18 @@ def summary(found: dict[str, list[float]]) -> list[float]:
     return [medians[name] for name in COLUMNS[:3]] + best
 
 
+def parsed(at: str) -> dict[str, Any]:
+    """A setting as ``--at`` has it."""
+    n, d, epsilon = at.split("/")
+    return {"n": int(n), "d": int(d), "epsilon": float(epsilon)}
+
+
 def main() -> None:
     """Run and print."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", choices=tuple(KINDS))
-    parser.add_argument("--at", nargs="+", metavar="n/d/epsilon", help="only these settings")
+    parser.add_argument("--at", nargs="+", metavar="n/d/epsilon", help="these settings instead")
+    parser.add_argument("--snr", type=float, default=3.0, help="|beta| over sigma")
     parser.add_argument("--seeds", type=int, default=9)
     parser.add_argument("--json", metavar="FILE", type=Path)
     parser.add_argument("--markdown", action="store_true", help="rows of README's table")
@@ -186,9 +195,8 @@ def main() -> None:
     if options.json and options.json.exists():
         kept = json.loads(options.json.read_text())
     kinds = [options.only] if options.only else list(KINDS)
-    wanted = [tuple(map(float, at.split("/"))) for at in options.at or []]
-    chosen = [s for s in SETTINGS if not wanted or tuple(map(float, s.values())) in wanted]
-    settings = [{"kind": kind, **setting} for kind in kinds for setting in chosen]
+    chosen = [parsed(at) for at in options.at] if options.at else SETTINGS
+    settings = [{"kind": k, **setting, "snr": options.snr} for k in kinds for setting in chosen]
     print(f"median error of {options.seeds}\nmodel | n | d | epsilon | " + " | ".join(COLUMNS))
     for index, setting in enumerate(settings, 1):
         key = {**setting, "seeds": options.seeds}
