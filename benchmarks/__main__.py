@@ -32,6 +32,7 @@ NAMES = (
     "private_speed",
     "federation",
     "federation_masked",
+    "federation_flower",
     "robust",
 )
 

@@ -1,0 +1,163 @@
+"""federation_flower: what an exchange costs when real processes talk over Flower on loopback.
+
+A SuperLink with TLS, three nodes with keys, a fit; an exact k-means of a few iterations, so that a
+party itself has almost nothing to do. "exchange" is one message to every party and all replies, by
+the clock; "parties" what the slowest party needs for its part, in this process. What is between is
+Flower's. SuperLink and a node: their CPU time per exchange.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from privem import KMeans
+from privem.federation import Federation, InProcess, Party
+
+__all__ = ["COLUMNS", "rows"]
+
+COLUMNS = {
+    "case": "<24",
+    "exchanges": ">9.0f",
+    "exchange ms": ">11.0f",
+    "longest": ">7.0f",
+    "parties ms": ">10.1f",
+    "SuperLink CPU ms": ">16.0f",
+    "node CPU ms": ">11.0f",
+}
+NAMES = ("north", "west", "south")
+LOW, HIGH, MOST = -10.0, 20.0, 2000
+
+
+class _Timed:
+    """A transport, and how long each exchange takes."""
+
+    def __init__(self, inner: Any) -> None:
+        self._inner = inner
+        self.seconds: list[float] = []
+
+    def exchange(self, mail: Mapping[str, bytes]) -> dict[str, bytes]:
+        began = time.monotonic()
+        replies: dict[str, bytes] = self._inner.exchange(mail)
+        self.seconds.append(time.monotonic() - began)
+        return replies
+
+
+class _Slowest(InProcess):
+    """Parties in this process, and how long the slowest takes in each exchange."""
+
+    def __init__(self, parties: list[Party]) -> None:
+        super().__init__(parties)
+        self._parties = {party.name: party for party in parties}
+        self.seconds: list[float] = []
+
+    def exchange(self, mail: Mapping[str, bytes]) -> dict[str, bytes]:
+        replies, slowest = {}, 0.0
+        for name, message in mail.items():
+            began = time.monotonic()
+            replies[name] = self._parties[name].handle(message)
+            slowest = max(slowest, time.monotonic() - began)
+        self.seconds.append(slowest)
+        return replies
+
+
+def _cpu(process: subprocess.Popen[bytes]) -> float:
+    fields = Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def _fit(federation: Federation, iterations: int) -> None:
+    KMeans(3, epsilon=None, tol=0.0, max_iter=iterations, random_state=0).fit(federation)
+
+
+def _alone(rows: dict[str, np.ndarray], protection: str, iterations: int) -> list[float]:
+    members = [Party(rows[name], name) for name in NAMES]
+    federation = Federation(members, protection=protection, bounds=(LOW, HIGH), rows=MOST)
+    federation.transport = slowest = _Slowest(members)
+    _fit(federation, iterations)
+    return slowest.seconds
+
+
+def _real(rows: dict[str, np.ndarray], protection: str, iterations: int) -> dict[str, Any]:
+    from flwr.serverapp import Grid, ServerApp
+
+    from privem.federation.errors import ServerAway
+    from privem.federation.flower.driver import run_app
+    from privem.federation.flower.folders import Terms
+    from privem.federation.flower.grid import GridTransport
+
+    with socket.socket() as trial:
+        trial.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{trial.getsockname()[1]}"
+    with tempfile.TemporaryDirectory() as place:
+        folder = Path(place)
+        for name in NAMES:
+            path = folder / f"{name}.csv"
+            np.savetxt(path, rows[name], delimiter=",", header="x,y", comments="")
+        command = [sys.executable, "-m", "privem.cli", "federate"]
+        init = ["init", "fed", "--protection", protection, "--address", address]
+        init += [word for name in NAMES for word in ("--party", name)]
+        init += ["--bound", f"x={LOW}:{HIGH}", "--bound", f"y={LOW}:{HIGH}", "--rows", str(MOST)]
+        quiet: dict[str, Any] = {"cwd": folder, "stdout": subprocess.DEVNULL}
+        subprocess.run([*command, *init], check=True, **quiet)
+        quiet["stderr"] = subprocess.DEVNULL
+        running = [subprocess.Popen([*command, "server", "fed/server"], **quiet)]
+        for name in NAMES:
+            words = [*command, "party", f"fed/{name}", f"{name}.csv"]
+            running.append(subprocess.Popen(words, **quiet))
+        try:
+            server = folder / "fed" / "server"
+            terms, secret = Terms.load(server), (server / "secret").read_bytes()
+            found: dict[str, Any] = {}
+            app = ServerApp()
+
+            @app.main()
+            def main(grid: Grid, context: Any) -> None:
+                timed = _Timed(GridTransport(grid, terms.keys, 120.0))
+                federation = Federation.over(terms.agreement, timed)
+                _fit(federation, 1)  # all are there, and have been asked once
+                timed.seconds.clear()
+                before = [_cpu(process) for process in running]
+                _fit(federation, iterations)
+                spent = [_cpu(process) - old for process, old in zip(running, before, strict=True)]
+                found.update(seconds=timed.seconds, spent=spent)
+
+            while not found:
+                try:
+                    run_app(app, terms.address, terms.ca.encode("ascii"), secret)
+                except ServerAway:  # it is not up yet
+                    time.sleep(0.2)
+            return found
+        finally:
+            for process in running:
+                process.kill()
+                process.wait()
+
+
+def rows(quick: bool = False) -> Iterator[dict[str, Any]]:
+    """Rows of the table."""
+    rng = np.random.default_rng(0)
+    held = {n: rng.normal(c, 1.5, (200, 2)) for n, c in zip(NAMES, (0.0, 4.0, 8.0), strict=True)}
+    for protection in ("plain", "masked"):
+        iterations = 2 if quick else 8
+        found = _real(held, protection, iterations)
+        seconds, spent = found["seconds"], found["spent"]
+        yield {
+            "case": f"three parties, {protection}",
+            "exchanges": len(seconds),
+            "exchange ms": 1e3 * statistics.median(seconds),
+            "longest": 1e3 * max(seconds),
+            "parties ms": 1e3 * statistics.median(_alone(held, protection, iterations)),
+            "SuperLink CPU ms": 1e3 * spent[0] / len(seconds),
+            "node CPU ms": 1e3 * statistics.mean(spent[1:]) / len(seconds),
+        }
