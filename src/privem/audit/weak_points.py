@@ -2,7 +2,7 @@
 
 A fit is a chain of releases, and a record that moves one of them fully may leave the next alone: it
 must lie far from where each query looks, at the edge of what it keeps, and on the far side of what
-the fit has found by then. One pair of data sets per estimator does nearly that, in one or two
+the fit has found by then. One pair of data sets per estimator does nearly that, in one to three
 columns and fifty records. How much of the claim it uses is measured with every audit
 (:attr:`privem.audit.FitAudit.share`).
 """
@@ -34,6 +34,11 @@ def _records(name: str) -> tuple[Array, list[float], list[float]]:
     """The records both data sets share, the target, and what replaces it."""
     signs = np.where(_ORDER % 2 == 0, 1.0, -1.0)
     match name:
+        case "GaussianMixture":
+            # Near the middle, so that both corners are far; in three columns, so that they are
+            # further from a frame that noise keeps wide.
+            columns = [_NORMAL[step * _ORDER % _SHARED] for step in (3, 10, 17)]
+            return -0.2 + 0.1 * np.stack(columns, axis=1), [1.0] * 3, [-1.0] * 3
         case "SymmetricMixture":
             # Mirrored records are the same to it; none of a cluster's is like the middle.
             return 0.3 * signs[:, None] + 0.05 * _SHUFFLED[:, None], [1.0], [0.0]

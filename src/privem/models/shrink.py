@@ -9,7 +9,15 @@ from scipy.stats import chi2
 
 from ..tree import Array
 
-__all__ = ["clip_radius", "consistency", "james_stein", "operator_noise", "soften", "soften_each"]
+__all__ = [
+    "clip_radius",
+    "consistency",
+    "james_stein",
+    "operator_noise",
+    "rounder",
+    "soften",
+    "soften_each",
+]
 
 _WIDEST = 1e4  # clip radius squared, over the least one
 
@@ -42,6 +50,21 @@ def james_stein(moves: Array, variance: Array) -> Array:
     """
     explained = moves.shape[1] * variance / np.maximum(np.sum(moves**2, axis=1), 1e-300)
     return np.asarray(moves * np.maximum(0.0, 1.0 - explained)[:, None])
+
+
+def rounder(matrix: Array, deviation: float) -> tuple[Array, float]:
+    """A symmetric matrix shrunk towards a multiple of the identity by what its noise explains.
+
+    James' and Stein's estimator for what is left of it without its trace, which is an average and
+    has the least noise. ``deviation``: of the noise on an svec entry. Also returns the part of the
+    matrix, and so of its noise, that was kept.
+    """
+    d = len(matrix)
+    level = np.trace(matrix) / d * np.eye(d)
+    away = matrix - level
+    noise = (d * (d + 1) / 2 - 1) * deviation**2
+    kept = max(0.0, 1.0 - noise / max(float(np.sum(away**2)), 1e-300))
+    return level + kept * away, kept
 
 
 def operator_noise(d: int, deviation: Array | float) -> Array:

@@ -15,7 +15,7 @@ from ...models.gaussian_mixture import Mixture
 from ...models.private_mixture import BoundedQuery, BoundedSums
 from ...models.region import Region
 from ...models.sensitivity import MomentWeights
-from ...models.shrink import clip_radius, consistency, operator_noise, soften
+from ...models.shrink import clip_radius, consistency, james_stein, operator_noise, rounder, soften
 from ...tree import Array
 from .allowance import Allowance
 
@@ -81,11 +81,14 @@ class PrivateGaussian:
         query = BoundedQuery(mixture, self.region, w, "whitened", self.rows, self.cap_weight)
         release = yield Stage(query, self.allowance.noise(part, self.rows, releases), part)
         sums: BoundedSums = release.statistics
-        mean = sums.total[0] / (w.w1 * self.count)
-        second = smat(sums.second[0], d) / (w.w2 * self.count)
-        if part != "frame 1":
-            second /= consistency(d, r)
-        size = operator_noise(d, release.spread / (w.w2 * self.count))
-        white = soften(second - np.outer(mean, mean), 0.02, float(size), 1e3)
+        mean = sums.total / (w.w1 * self.count)
+        mean = james_stein(mean, np.array([release.spread / (w.w1 * self.count)]) ** 2)[0]
+        factor = w.w2 * self.count * (1.0 if part == "frame 1" else consistency(d, r))
+        noise = release.spread / factor
+        second, share = rounder(smat(sums.second[0], d) / factor, noise)
+        size = float(operator_noise(d, noise)) * (share + 1 / d)
+        # A variance too small costs far more than one too large: never below half its noise.
+        low = float(np.clip(size / 2, 0.02, 1.0))
+        white = soften(second - np.outer(mean, mean), low, size, 1e3)
         lower = np.linalg.cholesky(covariance)
         return self.region.inside((centre + lower @ mean)[None])[0], lower @ white @ lower.T
