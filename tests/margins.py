@@ -39,9 +39,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    if not hasattr(config, "workerinput"):
-        config.option.margins = config.option.margins or tempfile.mkdtemp()
-    _now["folder"] = config.option.margins
+    given = getattr(config, "workerinput", {}).get("margins") or config.option.margins
+    _now["folder"] = given or tempfile.mkdtemp()
+    Path(str(_now["folder"])).mkdir(parents=True, exist_ok=True)
     original = np.testing.assert_allclose
 
     def measured(actual, desired, rtol=1e-7, atol=0, **more):
@@ -53,6 +53,11 @@ def pytest_configure(config: pytest.Config) -> None:
             _note(sys._getframe(1).f_lineno, float(np.max(off / room)) - 1.0)
 
     np.testing.assert_allclose = measured
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: Any) -> None:
+    node.workerinput["margins"] = _now["folder"]
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

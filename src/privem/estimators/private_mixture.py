@@ -9,7 +9,8 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from ..models.gaussian_mixture import Mixture
-from ..plans.private.fit_mixture import PrivateMixturePlan, as_asked
+from ..plans.private.fit_mixture import PrivateMixturePlan
+from ..plans.private.shapes import as_asked
 from ..run import run
 from .inits import given_covariances, given_weights
 from .mixture_start import given_prior

@@ -18,7 +18,7 @@ from .allowance import Allowance, Part
 from .mixture import MOST_ITERATIONS, PrivateMixture, Structure
 from .preamble import Ground, Preamble
 
-__all__ = ["PrivateMixtureFit", "PrivateMixturePlan", "as_asked", "to_data", "to_unit"]
+__all__ = ["PrivateMixtureFit", "PrivateMixturePlan", "to_data", "to_unit"]
 
 _FRAME_SHARE = (0.045, 0.105)
 # Iterations reserved for when neither the caller nor the noise level can say.
@@ -119,14 +119,6 @@ def _scaled(mixture: Mixture, means: Array, factor: Array) -> Mixture:
 def _prior_in_unit(prior: Prior, region: Region) -> Prior:
     scatter = prior.scatter / np.outer(region.scale, region.scale)
     return replace(prior, mean=(prior.mean - region.centre) / region.scale, scatter=scatter)
-
-
-def as_asked(mixture: Mixture, covariance_type: str) -> Mixture:
-    """The same density with covariances of the shape that was asked for."""
-    if mixture.covariance_type == covariance_type:
-        return mixture
-    copies = np.stack([mixture.covariances] * len(mixture.means))
-    return replace(mixture, covariance_type=covariance_type, covariances=copies)
 
 
 def to_data(mixture: Mixture, region: Region) -> Mixture:

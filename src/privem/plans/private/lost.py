@@ -1,4 +1,4 @@
-"""Components that noise has swallowed: another try while EM searches, a copy at the end.
+"""Components that noise has swallowed: another try while EM searches, the background at the end.
 
 A component with fewer records than the noise on their count is not seen. Left alone it would stay
 where it fell, often at the border of the region, with the least weight a component may have: too
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from ...models.gaussian_mixture import Mixture
 from ...tree import Array
 
-__all__ = ["copied", "restarted"]
+__all__ = ["background", "copied", "restarted"]
 
 # Halves of a component lie so many deviations from its mean, along its longest axis.
 _APART = 0.7
@@ -31,6 +31,31 @@ def restarted(state: Mixture, lost: NDArray[np.bool_]) -> Mixture:
 def copied(state: Mixture, lost: NDArray[np.bool_]) -> Mixture:
     """Each lost component becomes a copy of the heaviest: the density does without it."""
     return _given_to(state, lost, 0.0)
+
+
+def background(state: Mixture, lost: NDArray[np.bool_], overall: Mixture, weight: float) -> Mixture:
+    """Lost components become the one Gaussian of all records, with so much weight together.
+
+    Those whom they stood for are too few to be seen, but may be far from all the others: without
+    them, a few in a hundred records were impossible in the eyes of a few in a hundred fits.
+
+    Parameters
+    ----------
+    state : Mixture
+        Not tied.
+    lost : ndarray of bool
+    overall : Mixture
+        Of one component and the same covariance type.
+    weight : float
+        What the noise could hide.
+    """
+    means, covariances = state.means.copy(), state.covariances.copy()
+    means[lost], covariances[lost] = overall.means[0], overall.covariances[0]
+    weights = state.weights
+    if lost.any() and not lost.all():
+        seen = np.where(lost, 0.0, weights)
+        weights = np.where(lost, weight / lost.sum(), (1 - weight) * seen / seen.sum())
+    return replace(state, weights=weights, means=means, covariances=covariances)
 
 
 def _given_to(state: Mixture, lost: NDArray[np.bool_], apart: float) -> Mixture:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ...core import Release, Stage
 from ...linalg import smat
@@ -27,9 +28,9 @@ from ...models.shrink import (
 from ...tree import Array
 from .allowance import Allowance
 from .gaussian import PrivateGaussian
-from .lost import copied, restarted
+from .lost import background, copied, restarted
 from .packing import pack
-from .shapes import LEAST_STEP, Parts, as_type, shared_consistency, unwhiten, whiten
+from .shapes import LEAST_STEP, Parts, as_asked, as_type, shared_consistency, unwhiten, whiten
 
 __all__ = ["PrivateMixture", "Structure", "choose"]
 
@@ -52,6 +53,8 @@ _LEAST_PART = 0.02
 _SETTLE = 3
 # Components with fewer records than so many deviations of the noise are not seen.
 _SEEN = 2.0
+# The least and the most that lost components weigh together; between, a deviation of a count.
+_BACKGROUND = (0.005, 0.1)
 # More iterations than this never helped.
 MOST_ITERATIONS = 30
 # Unit-coordinate variance floor: a hundred-thousandth of the region.
@@ -191,9 +194,24 @@ class PrivateMixture:
                 # In the frame of the first term: in a later, smaller one its noise would look
                 # large, be softened again and again, and the component would walk to nothing.
                 state = self._valid(anchor, average)
-        if whitened and average is not None:
+        if whitened and average is not None and self.start is not None:
             state = copied(state, average.seen < 0.5)
+        elif whitened and average is not None:
+            assert release.deviation is not None
+            hidden = float(np.max(release.deviation.count)) / (now_w.w0 * self.count)
+            one = Mixture("full", np.ones(1), centre[None], covariance[None])
+            state = self._with_background(state, average.seen < 0.5, one, hidden)
         return state, structure
+
+    def _with_background(
+        self, state: Mixture, lost: NDArray[np.bool_], one: Mixture, hidden: float
+    ) -> Mixture:
+        """Lost components as the Gaussian of all records, if the shape asked for allows it."""
+        if self.covariance_type == "tied":
+            return copied(state, lost)
+        kind = self.covariance_type
+        weight = float(np.clip(hidden, *_BACKGROUND))
+        return background(as_asked(state, kind), lost, as_type(one, kind), weight)
 
     def _widened(self, w: MomentWeights, structure: Structure) -> tuple[MomentWeights, bool]:
         """Weights for a clip radius as large as the noise of an iteration allows.

@@ -11,7 +11,7 @@ from scipy.stats import chi2
 from ...models.gaussian_mixture import Mixture
 from ...tree import Array
 
-__all__ = ["LEAST_STEP", "Parts", "as_type", "shared_consistency", "unwhiten", "whiten"]
+__all__ = ["LEAST_STEP", "Parts", "as_asked", "as_type", "shared_consistency", "unwhiten", "whiten"]
 
 # No whitened covariance is trusted to shrink further than this in one iteration.
 LEAST_STEP = 0.25
@@ -71,6 +71,14 @@ def as_type(state: Mixture, covariance_type: str) -> Mixture:
         case _:
             c = np.trace(c, axis1=1, axis2=2) / c.shape[1]
     return replace(state, covariance_type=covariance_type, covariances=c)
+
+
+def as_asked(mixture: Mixture, covariance_type: str) -> Mixture:
+    """The same density with covariances of the shape that was asked for."""
+    if mixture.covariance_type == covariance_type:
+        return mixture
+    copies = np.stack([mixture.covariances] * len(mixture.means))
+    return replace(mixture, covariance_type=covariance_type, covariances=copies)
 
 
 def whiten(state: Mixture, covariances: Array, size: Array) -> tuple[Array, Array]:
