@@ -226,7 +226,7 @@ def test_columns_always_or_never_missing():
 def test_local_privacy():
     X, y, b = drawn(200_000, 2, 0.1)
     model = MissingCovariateRegression(
-        trust="local", epsilon=4.0, bounds=5.0, target_bounds=12.0
+        trust="local", epsilon=12.0, bounds=5.0, target_bounds=12.0
     ).fit(X, y)
     assert model.privacy_.trust == "local"
     assert error(model, b) < 0.2

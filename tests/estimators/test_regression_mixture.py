@@ -92,7 +92,8 @@ def test_an_exact_fit_maximises_the_likelihood(k):
 @pytest.mark.parametrize("neighbours", ["add-remove", "replace-one"])
 @pytest.mark.parametrize("bounds", [(15.0, (-40, 40)), (None, None), (15.0, None)])
 def test_a_private_fit_finds_the_lines(bounds, neighbours):
-    X, y, coef, _, _ = drawn(30_000)
+    """All comparisons are more than forty deviations from their bounds (tests/margins.py)."""
+    X, y, coef, _, _ = drawn(100_000)
     model = RegressionMixture(
         2, bounds=bounds[0], target_bounds=bounds[1], neighbours=neighbours, random_state=0
     ).fit(X, y)
