@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from .parameters import for_columns
+
 __all__ = ["check_categories", "listed"]
 
 
@@ -45,20 +47,8 @@ def listed(given: Any, names: Sequence[Any] | NDArray[Any] | None) -> Any:
         return None
     if not isinstance(given, Mapping):
         return [_values(part) if _is_list(part) else part for part in _values(given)]
-    if names is None:
-        raise ValueError(
-            "categories are given by column name, and X has no column names: give a list of "
-            "lists, or a frame or a file with names"
-        )
-    known = [str(name) for name in names]
-    lists = {str(name): _values(part) for name, part in given.items()}
-    unknown = [name for name in lists if name not in known]
-    without = [name for name in known if name not in lists]
-    wrong = [f"no such column: {', '.join(unknown)}"] * bool(unknown)
-    wrong += [f"without categories: {', '.join(without)}"] * bool(without)
-    if wrong:
-        raise ValueError(f"categories by name are for every column of X; {'; '.join(wrong)}")
-    return [lists[name] for name in known]
+    values = for_columns("categories", given, names, "a list of lists")
+    return [_values(part) for part in values.values()]
 
 
 _EXPECTED = (

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from ..models.region import Region
 from ..tree import Array
-from .parameters import check_float
+from .parameters import check_float, for_columns
 
 __all__ = ["in_order", "region_of"]
 
@@ -28,20 +28,8 @@ def in_order(bounds: Any, names: Sequence[Any] | NDArray[Any] | None) -> Any:
     """
     if not isinstance(bounds, Mapping):
         return bounds
-    if names is None:
-        raise ValueError(
-            "bounds are given by column name, and X has no column names: give (low, high), or a "
-            "frame or a file with names"
-        )
-    known = [str(name) for name in names]
-    given = {str(name): pair for name, pair in bounds.items()}
-    unknown = [name for name in given if name not in known]
-    without = [name for name in known if name not in given]
-    wrong = [f"no such column: {', '.join(unknown)}"] * bool(unknown)
-    wrong += [f"without bounds: {', '.join(without)}"] * bool(without)
-    if wrong:
-        raise ValueError(f"bounds by name are for every column of X; {'; '.join(wrong)}")
-    pairs = [_pair(name, given[name]) for name in known]
+    given = for_columns("bounds", bounds, names, "(low, high)")
+    pairs = [_pair(name, pair) for name, pair in given.items()]
     return np.array([low for low, _ in pairs]), np.array([high for _, high in pairs])
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from numbers import Integral, Real
 from typing import Any
 
@@ -11,7 +11,14 @@ import numpy as np
 
 from ..tree import Array
 
-__all__ = ["check_array_shape", "check_float", "check_int", "check_one_start", "check_option"]
+__all__ = [
+    "check_array_shape",
+    "check_float",
+    "check_int",
+    "check_one_start",
+    "check_option",
+    "for_columns",
+]
 
 
 def check_int(name: str, value: Any, low: int) -> int:
@@ -64,3 +71,30 @@ def check_array_shape(name: str, value: Any, shape: tuple[int, ...]) -> Array:
     if not np.isfinite(array).all():
         raise ValueError(f"{name} must be finite")
     return array
+
+
+def for_columns(what: str, given: Mapping[Any, Any], names: Any, otherwise: str) -> dict[str, Any]:
+    """A parameter that is given by column name, in the order of the columns.
+
+    Raises ValueError where columns have no names (``otherwise``: what to give then), and where some
+    have no value or some values no column.
+
+    Examples
+    --------
+    >>> for_columns("bounds", {"age": (0, 120), "height": (0.5, 2.5)}, ["height", "age"], "")
+    {'height': (0.5, 2.5), 'age': (0, 120)}
+    """
+    if names is None:
+        raise ValueError(
+            f"{what} are given by column name, and X has no column names: give {otherwise}, or a "
+            "frame or a file with names"
+        )
+    known = [str(name) for name in names]
+    values = {str(name): value for name, value in given.items()}
+    unknown = [name for name in values if name not in known]
+    without = [name for name in known if name not in values]
+    wrong = [f"no such column: {', '.join(unknown)}"] * bool(unknown)
+    wrong += [f"without {what}: {', '.join(without)}"] * bool(without)
+    if wrong:
+        raise ValueError(f"{what} by name are for every column of X; {'; '.join(wrong)}")
+    return {name: values[name] for name in known}
