@@ -11,8 +11,8 @@ from privem.federation import Federation, InProcess, Party
 from privem.federation import party as partying
 from privem.federation.answer import Question
 from privem.federation.codec import BadMessage, decode, encode
-from privem.federation.masked import TooFewParties, masked_sum
-from privem.federation.masking import _run
+from privem.federation.masked import MaskedSums, TooFewParties
+from privem.federation.masking import _about, _session
 from privem.federation.messages import Request, plan_hash, read_reply, write_question
 from privem.federation.wire import pack
 from privem.models.count import CountQuery
@@ -160,6 +160,9 @@ class Cheat:
         else:
             self.question = Question("x", SumsQuery(), Exact(), ())
         self.size = 1 if private else 4
+        session = _session(self.agreement, self.run)
+        self.server = MaskedSums(self.agreement.scheme, session)
+        self.before = self.server.state()
         self.terms = pack("terms", {"terms": {}, "failure": 0.0, "private": private})
 
     def send(self, name, round, step, question, payload):
@@ -171,10 +174,12 @@ class Cheat:
         for name in self.parties:
             assert self.send(name, 0, 0, b"", self.terms)[0]
 
-    def sum(self, names, step, attempt=0):
+    def sum(self, names, step, fresh=False):
         question = write_question(self.question)
-        run = _run(self.agreement.hash, self.run, 1, question)
-        protocol = masked_sum(self.agreement.scheme, run, 1, self.size, attempt=attempt)
+        if fresh:
+            session = _session(self.agreement, self.run)
+            self.server = MaskedSums(self.agreement.scheme, session, self.before)
+        protocol = self.server.sum(1, self.size, _about(question))
         mail = next(protocol)
         try:
             while True:
@@ -199,9 +204,9 @@ def test_a_refused_later_round_does_not_open_this_one_again(private, reborn):
     if reborn:
         for name, party in cheat.parties.items():
             cheat.parties[name] = Party(np.zeros((3, 2)), name).restore(party.state())
-    for attempt in (0, 1):
+    for again, fresh in enumerate((False, True), start=1):
         with pytest.raises(TooFewParties):
-            cheat.sum(list(cheat.parties)[1:], 100 * (attempt + 1), attempt)
+            cheat.sum(list(cheat.parties)[1:], 100 * again, fresh)
     assert [party.spent for party in cheat.parties.values()] == spent
 
 

@@ -131,8 +131,8 @@ class Federation:
         self, agreement: Agreement, transport: Transport, journal: Journal | None = None
     ) -> None:
         self.agreement, self.transport, self.journal = agreement, transport, journal
-        self._server = server_side(agreement)
         self.run = ""
+        self._server = server_side(agreement, self.run)
         self._plan = ""
         self._round = 0
         self._active: tuple[str, ...] = ()
@@ -208,7 +208,7 @@ class Federation:
         """
         self.run = uuid.uuid4().hex if self.journal is None else self.journal.run
         self._plan, self._round = plan_hash(terms, failure, private), 0
-        self._server = server_side(self.agreement)
+        self._server = server_side(self.agreement, self.run)
         if self.journal is not None and self.journal.began is not None:
             self._continue(self.journal.began)
             return
@@ -236,6 +236,7 @@ class Federation:
                     "active": self._active,
                     "features": self._features,
                     "columns": self._columns,
+                    "state": self._server.state(),
                 }
             )
 
@@ -247,6 +248,7 @@ class Federation:
             )
         self._active, self._features = tuple(began["active"]), began["features"]
         self._columns = began["columns"]
+        self._server = server_side(self.agreement, self.run, began["state"])
 
     def _talk(self, questions: dict[str, bytes] | None = None) -> Talk:
         head = (self.agreement.hash, self.run, self._plan, self._round)
@@ -284,7 +286,7 @@ class Federation:
         known = None if journal is None else journal.finished(number, written)
         if known is not None:
             opened, state = known
-            self._server = server_side(self.agreement, state)
+            self._server = server_side(self.agreement, self.run, state)
             return opened
         layout = sizes(question.query, self._features)
         this = Round(

@@ -10,7 +10,7 @@ exchange that too few parties answered is forgotten and sent again too: the roun
 
 Two files. ``rounds``: what was opened, appended once per round. ``current``: replies of the round
 under way, emptied when it is over. Entries carry their length and a checksum; a torn last entry is
-dropped. Nothing in them is more than what the server sees anyway.
+dropped. Nothing in them is more than what the server sees anyway, and its own key of a masked run.
 """
 
 from __future__ import annotations

@@ -2,107 +2,105 @@
 
 from __future__ import annotations
 
+import copy
 import hashlib
 from collections.abc import Generator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
+from .agreement import Agreement
 from .codec import BadMessage, decode, encode
 from .errors import FederationError, TooFewParties
 from .protection import Inside, Mail, Opened, Round
 
 if TYPE_CHECKING:
-    from .masked import MaskedParty
+    from .masked import MaskedParty, MaskedSums
 
 __all__ = ["MaskedServer", "MaskedSide"]
 
 
-def _run(agreement: str, run: str, number: int, question: bytes) -> bytes:
-    """Names one sum: agreement, round and question are in every key, mask and signature of it.
+def _session(agreement: Agreement, run: str) -> bytes:
+    """Names a run: it is in every key, mask and signature.
 
-    Parties that have agreed on different terms (so that they add other shares of noise), or were
-    asked different things, share no masks, and a party opens one sum a round.
+    Parties that have agreed on different terms (so that they add other shares of noise) share no
+    masks.
     """
-    digest = hashlib.sha256(f"{agreement}|{number}|{run}|".encode())
-    digest.update(hashlib.sha256(question).digest())
-    return digest.digest()
+    return hashlib.sha256(f"{agreement.hash}|{run}".encode()).digest()
+
+
+def _about(question: bytes) -> bytes:
+    """Names what a sum is about: parties that were asked different things share no masks."""
+    return hashlib.sha256(question).digest()
 
 
 class MaskedServer:
-    """Drives :func:`privem.federation.masked.masked_sum`."""
+    """Drives :class:`privem.federation.masked.MaskedSums`, one for a run."""
 
-    def __init__(self, state: bytes = b"") -> None:
-        pass
+    def __init__(self, agreement: Agreement, run: str, state: bytes = b"") -> None:
+        from .masked import MaskedSums
+
+        self._sums: MaskedSums = MaskedSums(agreement.scheme, _session(agreement, run), state)
 
     def state(self) -> bytes:
-        """Nothing is kept from round to round."""
-        return b""
+        """What is kept from round to round."""
+        return self._sums.state()
 
     def collect(self, this: Round) -> Generator[Mail, Mail, Opened]:
-        """One masked sum over all members; whoever is no longer asked counts as missing."""
-        from .masked import Refused, masked_sum
+        """One masked sum over those who are still asked."""
+        from .masked import Refused
         from .masked import TooFewParties as Missing
 
-        protocol = masked_sum(
-            this.agreement.scheme,
-            _run(this.agreement.hash, this.run, this.number, this.question),
-            this.number,
-            this.size,
-        )
+        about = _about(this.question)
         try:
-            mail = next(protocol)
-            while True:
-                asked = {name: m for name, m in mail.items() if name in this.active}
-                replies = yield asked
-                mail = protocol.send(replies)
-        except StopIteration as end:
-            total, parties = end.value
-            return Opened(total, tuple(parties))
+            total, parties = yield from self._sums.sum(this.number, this.size, about, this.active)
         except Missing as problem:
             raise TooFewParties(str(problem)) from None
         except Refused as problem:
             raise FederationError(f"masked sum: {problem}") from None
+        return Opened(total, tuple(parties))
 
 
 class MaskedSide:
-    """Drives a :class:`privem.federation.masked.MaskedParty`, a new one for each round."""
+    """Drives a :class:`privem.federation.masked.MaskedParty`, a new one for each run."""
 
     def __init__(self, state: bytes = b"") -> None:
-        self._run, self._state = b"", b""
+        self._session, self._state = b"", b""
         self._party: MaskedParty | None = None
-        self._asked: tuple[str, str, int, bytes] | None = None
-        self._name = b""
+        self._question, self._about = b"", b""
         if state:
             body = decode(state, own=True)[1]
-            self._run, self._state = body["run"], body["state"]
+            self._session, self._state = body["session"], body["state"]
 
     def state(self) -> bytes:
-        """The round and the state of its masked party."""
-        if self._party is not None:
-            self._state = self._party.state()
-        return encode("masked", {"run": self._run, "state": self._state})
+        """The run and the state of its masked party."""
+        state = self._state if self._party is None else self._party.state()
+        return encode("masked", {"session": self._session, "state": state})
+
+    def copy(self) -> Self:
+        """Return another in the same state."""
+        other = copy.copy(self)
+        other._party = copy.copy(self._party)
+        return other
 
     def handle(self, payload: bytes, inside: Inside) -> bytes:
         """Answer one payload."""
         from .masked import Refused
 
+        if inside.question != self._question:  # Long: hash each once, not in every phase.
+            self._question, self._about = inside.question, _about(inside.question)
         try:
-            return self._member(inside).handle(payload, inside.numbers)
+            return self._member(inside).handle(payload, inside.numbers, inside.round, self._about)
         except Refused as problem:
             raise BadMessage(f"masked sum: {problem}") from None
 
     def _member(self, inside: Inside) -> MaskedParty:
         from .masked import Identity, MaskedParty
 
-        asked = (inside.agreement.hash, inside.run, inside.round, inside.question)
-        if asked != self._asked:  # Questions are long: hash each once, not in every phase.
-            self._asked, self._name = asked, _run(*asked)
-        run = self._name
-        if self._party is None or self._run != run:
+        session = _session(inside.agreement, inside.run)
+        if self._party is None or self._session != session:
             identity, scheme = Identity(inside.signing_key), inside.agreement.scheme
-            only = inside.round
-            if self._run == run and self._state:
-                self._party = MaskedParty.from_state(identity, scheme, self._state, only)
+            if self._session == session and self._state:
+                self._party = MaskedParty.from_state(identity, scheme, self._state)
             else:
-                self._party = MaskedParty(identity, scheme, run, only)
-            self._run, self._state = run, b""
+                self._party = MaskedParty(identity, scheme, session)
+            self._session, self._state = session, b""
         return self._party

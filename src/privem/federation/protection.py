@@ -56,7 +56,7 @@ class ServerSide(Protocol):
         """One round."""
 
     def state(self) -> bytes:
-        """All that must be kept between rounds. Nothing secret."""
+        """All that must be kept between rounds; nothing that opens a sum."""
 
 
 @dataclass(frozen=True)

@@ -14,8 +14,8 @@ from .threshold import require
 __all__ = ["party_side", "server_side"]
 
 
-def server_side(agreement: Agreement, state: bytes = b"") -> ServerSide:
-    """The server's half, going on from ``state`` if there is any."""
+def server_side(agreement: Agreement, run: str, state: bytes = b"") -> ServerSide:
+    """The server's half in a run, going on from ``state`` if there is any."""
     match agreement.protection:
         case "plain":
             return PlainServer(state)
@@ -23,7 +23,7 @@ def server_side(agreement: Agreement, state: bytes = b"") -> ServerSide:
             cipher.require()
             return PaperServer(state) if agreement.paper else CkksServer(state)
         case "masked":
-            return MaskedServer(state)
+            return MaskedServer(agreement, run, state)
     require()
     raise NotImplementedError(agreement.protection)
 

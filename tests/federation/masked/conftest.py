@@ -6,7 +6,14 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from privem.federation.masked import Identity, MaskedParty, Refused, Roster, Scheme, masked_sum
+from privem.federation.masked import (
+    Identity,
+    MaskedParty,
+    MaskedSums,
+    Refused,
+    Roster,
+    Scheme,
+)
 from privem.federation.masked.messages import Phase
 
 RUN = b"run 1"
@@ -29,8 +36,9 @@ class Circle:
         rng = np.random.default_rng(n)
         self.inputs = {name: rng.integers(-(2**63), 2**63 - 1, size) for name in self.names}
         self.calls = dict.fromkeys(self.names, 0)
-        self.requests: list[dict[str, bytes]] = []
-        self.replies: list[dict[str, bytes]] = []
+        self.server = MaskedSums(self.scheme, RUN)
+        self.requests: dict[Phase, dict[str, bytes]] = {}
+        self.replies: dict[Phase, dict[str, bytes]] = {}
         self.refusals: dict[str, str] = {}
 
     def party(self, name):
@@ -56,21 +64,20 @@ class Circle:
         self,
         number=1,
         *,
-        attempt=0,
         patience=0,
         silent: Callable[[Phase, str], bool] = lambda phase, name: False,
         on_request: Callable[[Phase, str, bytes], bytes] = lambda phase, name, data: data,
         on_reply: Callable[[Phase, str, bytes], bytes] = lambda phase, name, data: data,
     ):
         """One sum; a party that refuses a message has dropped out, and why is kept."""
-        self.requests, self.replies, self.refusals = [], [], {}
-        server = masked_sum(self.scheme, RUN, number, self.size, attempt=attempt, patience=patience)
+        self.requests, self.replies, self.refusals = {}, {}, {}
+        server = self.server.sum(number, self.size, patience=patience)
         requests = next(server)
         while True:
-            self.requests.append(requests)
+            phase = Phase(next(iter(requests.values()))[5])
+            self.requests.setdefault(phase, {}).update(requests)
             replies = {}
             for name, data in requests.items():
-                phase = Phase(data[5])
                 if silent(phase, name):
                     continue
                 try:
@@ -78,7 +85,7 @@ class Circle:
                     replies[name] = on_reply(phase, name, reply)
                 except Refused as refusal:
                     self.refusals[name] = str(refusal)
-            self.replies.append(replies)
+            self.replies.setdefault(phase, {}).update(replies)
             try:
                 requests = server.send(replies)
             except StopIteration as end:
@@ -88,6 +95,11 @@ class Circle:
 @pytest.fixture
 def circle():
     return Circle
+
+
+def body(reply):
+    """A reply without its head and its seal."""
+    return reply[42 : -64 if reply[5] == Phase.KEYS else -16]
 
 
 def dropping(phase, names):

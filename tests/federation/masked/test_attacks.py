@@ -6,22 +6,25 @@ import pytest
 from privem.federation.masked import (
     Identity,
     MaskedParty,
+    MaskedSums,
     Refused,
     Roster,
     Scheme,
     TooFewParties,
-    masked_sum,
 )
 from privem.federation.masked.messages import BOX_BYTES, Phase, Reader, request, set_bytes, table
 
+from .conftest import body
+
 HEAD = 38  # Bytes of a request before its body.
+BOXES = HEAD + 12  # And of an INPUT request before its table.
 
 
 def until(ring, phase, number=1):
     """Run a round up to the requests of a phase; they are returned, not delivered."""
-    server = masked_sum(ring.scheme, b"run 1", number, ring.size, patience=0)
+    server = ring.server.sum(number, ring.size, patience=0)
     requests = next(server)
-    for _ in range(phase):
+    while next(iter(requests.values()))[5] < phase:
         requests = server.send({name: ring.handle(name, m) for name, m in requests.items()})
     return server, requests
 
@@ -45,6 +48,8 @@ def test_tampered_requests(circle, phase):
     places = (
         {*range(len(message))} if len(message) < 150 else set(rng.integers(0, len(message), 99))
     )
+    if phase is Phase.KEYS:  # Its last bytes are the server's own key, which may be any.
+        places -= {*range(len(message) - 32, len(message))}
     for place in places:
         bent = bytearray(message)
         bent[place] ^= 1 << int(rng.integers(8))
@@ -76,12 +81,20 @@ def test_phases_come_in_order_and_rounds_grow(circle):
     ring.run(1)
     first = ring.requests
     ring.run(2)
-    for phase in Phase:
+    for phase in list(Phase)[1:]:
         refused(ring, "p0001", first[phase]["p0001"], "over|not open")
-    _, requests = until(ring, Phase.SHARES, number=3)
+    _, requests = until(ring, Phase.INPUT, number=3)
+    assert {message[5] for message in requests.values()} == {Phase.INPUT}  # No more to agree on.
+    ring.handle("p0001", requests["p0001"])
     context = requests["p0001"][6:HEAD]
-    for phase in (Phase.INPUT, Phase.SURVIVORS, Phase.UNMASK):
-        refused(ring, "p0001", request(phase, context, b""), "not the next")
+    refused(ring, "p0001", request(Phase.UNMASK, context, b""), "not the next")
+
+
+def test_phases_of_a_party_that_has_heard_nothing(circle):
+    ring, other = circle(5), circle(5)
+    ring.run(1)
+    for phase in (Phase.SHARES, Phase.INPUT, Phase.SURVIVORS, Phase.UNMASK):
+        refused(other, "p0001", ring.requests[phase]["p0001"], "not the next")
 
 
 def test_other_terms_are_refused(circle):
@@ -94,16 +107,27 @@ def test_other_terms_are_refused(circle):
         (Roster("test", keys, bytes(32)), {}),
         (Roster("test", stranger, ring.roster.seed), {}),
     ):
-        server = masked_sum(Scheme.of(roster, **terms), b"run 1", 1, ring.size)
-        refused(ring, "p0001", next(server)["p0001"], "another roster")
-    refused(ring, "p0001", next(masked_sum(ring.scheme, b"run 2", 1, 5))["p0001"], "another run")
+        server = MaskedSums(Scheme.of(roster, **terms), b"run 1")
+        refused(ring, "p0001", next(server.sum(1, ring.size))["p0001"], "another roster")
+    server = MaskedSums(ring.scheme, b"run 2")
+    refused(ring, "p0001", next(server.sum(1, ring.size))["p0001"], "another run")
 
 
-def test_another_size_for_the_same_round_is_refused(circle):
+def test_a_round_is_about_one_thing(circle):
     ring = circle(5)
-    until(ring, Phase.SHARES)
-    longer = next(masked_sum(ring.scheme, b"run 1", 1, 6, attempt=1))
-    refused(ring, "p0001", longer["p0001"], "another size")
+    _, requests = until(ring, Phase.INPUT)
+    message = requests["p0001"]
+    party, give = ring.parties["p0001"], ring.contribution("p0001")
+    for number, about in ((2, b""), (1, b"something else")):
+        with pytest.raises(Refused, match=r"another round|something else"):
+            party.handle(message, give, number, about)
+    longer = message[: HEAD + 8] + (6).to_bytes(4, "little") + message[BOXES:]
+    refused(ring, "p0001", longer, "something else")
+    assert ring.calls["p0001"] == 0
+    reply = party.handle(message, give, 1, b"")
+    with pytest.raises(Refused, match="another round"):
+        party.handle(message, give, 2, b"")
+    assert party.handle(message, give, 1, b"") == reply
 
 
 def test_a_party_outside_the_roster(circle):
@@ -116,22 +140,76 @@ def test_keys_in_another_name(circle):
     ring = circle(5)
     _, requests = until(ring, Phase.SHARES)
     message = requests["p0000"]
-    rows = Reader(message[HEAD:]).table(160, range(5))
-    head = message[:HEAD]
+    rows = Reader(message[HEAD + 8 :]).table(96, range(5))
+    head = message[: HEAD + 8]
     # The key of 2 under the name of 3; nobody's signature; too few of them; a stranger's row.
     refused(ring, "p0000", head + table({**rows, 3: rows[2]}), "not signed")
-    refused(ring, "p0000", head + table({**rows, 3: rows[3][:96] + bytes(64)}), "not signed")
+    refused(ring, "p0000", head + table({**rows, 3: rows[3][:32] + bytes(64)}), "not signed")
     refused(ring, "p0000", head + table({2: rows[2], 3: rows[3]}), "too few")
     refused(ring, "p0000", head + table({**rows, 0: rows[2]}), "more entries")
     refused(ring, "p0000", head + table({1: rows[1], 2: rows[2], 7: rows[3]}), "without need")
 
 
+def test_another_servers_key_is_noticed_and_asked_for_again(circle):
+    ring = circle(5, threshold=5)
+    bent = []
+
+    def bend(phase, name, data):
+        if phase is Phase.KEYS and name == "p0002" and not bent:
+            bent.append(name)
+            return data[:-1] + bytes([data[-1] ^ 1])
+        return data
+
+    total, counted = ring.run(on_request=bend, patience=1)
+    assert bent
+    assert counted == ring.names
+    np.testing.assert_array_equal(total, ring.expected(ring.names))
+    # Once its chains have begun, a party knows one server.
+    message = ring.requests[Phase.KEYS]["p0002"]
+    refused(ring, "p0002", message[:-1] + bytes([message[-1] ^ 1]), "another message in phase KEYS")
+
+
+def test_keys_of_a_run_are_believed_once(circle):
+    ring = circle(5)
+    ring.run(1, silent=lambda phase, name: phase is Phase.UNMASK and name == "p0004")
+    _, requests = until(ring, Phase.SHARES, number=2)
+    assert list(requests) == ["p0004"]  # The others have sent theirs with their last reply.
+    message = requests["p0004"]
+    rows = Reader(message[HEAD + 8 :]).table(96, range(5))
+    rows.pop(2)
+    refused(ring, "p0004", message[: HEAD + 8] + table(rows), "other keys")
+    ring.handle("p0004", message)
+
+
+def test_keys_of_another_run_are_refused(circle):
+    ring = circle(5)
+    old = Reader(until(ring, Phase.SHARES)[1]["p0000"][HEAD + 8 :]).table(96, range(5))
+    again = circle(5)  # The same identities, a run of another name.
+    again.parties = {
+        n: MaskedParty(again.identities[n], again.scheme, b"run 2") for n in again.names
+    }
+    again.server = MaskedSums(again.scheme, b"run 2")
+    _, requests = until(again, Phase.SHARES)
+    refused(again, "p0000", requests["p0000"][: HEAD + 8] + table(old), "not signed")
+
+
+def test_a_round_too_far_ahead_is_refused(circle):
+    ring = circle(5)
+    with pytest.raises(TooFewParties):
+        ring.run(1001)
+    assert all("too far ahead" in why for why in ring.refusals.values())
+    ring.run(1000)
+    total, counted = ring.run(1700)
+    assert counted == ring.names
+    np.testing.assert_array_equal(total, ring.expected(ring.names))
+
+
 def test_boxes_of_somebody_else(circle):
     ring = circle(5)
     _, requests = until(ring, Phase.INPUT)
-    mine = Reader(requests["p0000"][HEAD:]).table(BOX_BYTES, range(5))
-    theirs = Reader(requests["p0001"][HEAD:]).table(BOX_BYTES, range(5))
-    head = requests["p0000"][:HEAD]
+    mine = Reader(requests["p0000"][BOXES:]).table(BOX_BYTES, range(5))
+    theirs = Reader(requests["p0001"][BOXES:]).table(BOX_BYTES, range(5))
+    head = requests["p0000"][:BOXES]
     refused(ring, "p0000", head + table({**mine, 2: mine[3]}), "do not open")
     refused(ring, "p0000", head + table({**mine, 2: theirs[2]}), "do not open")
     refused(ring, "p0000", head + table({1: mine[1], 2: mine[2]}), "too few")
@@ -144,9 +222,9 @@ def test_a_second_masked_input_is_refused(circle):
     _, requests = until(ring, Phase.INPUT)
     message = requests["p0000"]
     ring.handle("p0000", message)
-    boxes = Reader(message[HEAD:]).table(BOX_BYTES, range(5))
+    boxes = Reader(message[BOXES:]).table(BOX_BYTES, range(5))
     boxes.pop(4)
-    refused(ring, "p0000", message[:HEAD] + table(boxes), "answered another")
+    refused(ring, "p0000", message[:BOXES] + table(boxes), "answered another")
 
 
 def _survivors(ring, message, members):
@@ -169,7 +247,7 @@ def test_a_party_signs_one_set_only_and_never_opens_both_kinds(circle):
             refused(ring, name, _survivors(ring, message, without), "answered another")
     unmask = server.send(signed)
     for name, message in unmask.items():
-        opened = Reader(ring.handle(name, message)[42:-64]).table(33, everybody)
+        opened = Reader(body(ring.handle(name, message))).table(33, everybody)
         assert {row[0] for row in opened.values()} == {0}  # Self masks only: all survive.
         for again in (requests[name], message):
             ring.handle(name, again)  # The same bytes as before, nothing new.
@@ -196,9 +274,9 @@ def test_a_survivor_whose_mask_is_missing_is_found_out(circle):
 
     def hide(phase, name, data):
         if phase is Phase.INPUT and name == "p0000":
-            boxes = Reader(data[HEAD:]).table(BOX_BYTES, range(10))
+            boxes = Reader(data[BOXES:]).table(BOX_BYTES, range(10))
             boxes.pop(9)
-            return data[:HEAD] + table(boxes)
+            return data[:BOXES] + table(boxes)
         return data
 
     _, requests = until(ring, Phase.INPUT)
@@ -206,7 +284,7 @@ def test_a_survivor_whose_mask_is_missing_is_found_out(circle):
     context = requests["p0000"][6:HEAD]
     receipts = {}
     for i, name in enumerate(ring.names):
-        receipts[i] = Reader(inputs[name][42:-64]).table(16, range(10))
+        receipts[i] = Reader(body(inputs[name])).table(16, range(10))
     assert 9 not in receipts[0]
     members = set_bytes(range(10), 10)
     for i, name in enumerate(ring.names):
@@ -235,7 +313,7 @@ def test_a_dropped_partys_late_input_is_not_opened(circle):
     np.testing.assert_array_equal(total, ring.expected(counted))
     assert "p0004" not in counted
     assert len(late) == 1
-    rows = [Reader(r[42:-64]).table(33, range(10)) for r in ring.replies[-1].values()]
+    rows = [Reader(body(r)).table(33, range(10)) for r in ring.replies[Phase.UNMASK].values()]
     assert {row[4][0] for row in rows} == {1}
     refused(ring, "p0004", ring.requests[Phase.SURVIVORS]["p0000"])
 
@@ -243,9 +321,11 @@ def test_a_dropped_partys_late_input_is_not_opened(circle):
 @pytest.mark.parametrize("phase", list(Phase))
 @pytest.mark.parametrize("how", ["bent", "short", "long", "empty", "huge", "swapped", "stale"])
 def test_the_server_takes_a_bad_reply_for_a_dropout(circle, phase, how):
-    ring = circle(5)
-    ring.run(0)
-    old = ring.replies[phase]
+    ring = before = circle(5)
+    if phase <= Phase.SHARES:  # Once a run: of another process of the same name.
+        before = circle(5)
+    before.run(0)
+    old = before.replies[phase]
     mine = {}
 
     def spoil(at, name, reply):
@@ -277,10 +357,10 @@ def test_a_wrong_share_is_found_out(circle):
     def lie(phase, name, reply):
         if phase is not Phase.UNMASK or name != "p0000":
             return reply
-        rows = Reader(reply[42:-64]).table(33, range(5))
+        reader = Reader(body(reply))
+        rows = reader.table(33, range(5))
         rows[3] = rows[3][:1] + bytes([rows[3][1] ^ 1]) + rows[3][2:]
-        now = ring.parties[name]._memory.round
-        return ring.parties[name]._signed(Phase.UNMASK, now.context, table(rows))
+        return ring.parties[name]._sealed(phase, reply[10:42], table(rows) + reader.rest())
 
     with pytest.raises(Refused, match="'p0003' do not give what it committed to"):
         ring.run(on_reply=lie)
@@ -289,7 +369,7 @@ def test_a_wrong_share_is_found_out(circle):
 @pytest.mark.parametrize(
     ("phase", "width", "why"),
     [
-        (Phase.SHARES, 80, "sealed shares are missing"),
+        (Phase.SHARES, 112, "sealed shares are missing"),
         (Phase.INPUT, 16, "receipts are missing"),
         (Phase.UNMASK, 33, "shares are missing"),
     ],
@@ -300,11 +380,12 @@ def test_a_signed_reply_with_something_missing_is_a_dropout(circle, phase, width
     def lie(at, name, reply):
         if at is not phase or name != "p0000":
             return reply
-        reader = Reader(reply[42:-64])
+        reader = Reader(body(reply))
+        head = reader.take(64 if phase is Phase.SHARES else 0)
         rows = reader.table(width, range(3))
         rows.pop(2)
-        rest = reader.take(reader.left())
-        return ring.parties[name]._signed(phase, reply[10:42], table(rows) + rest)
+        bent = head + table(rows) + reader.rest()
+        return ring.parties[name]._sealed(phase, reply[10:42], bent)
 
     with pytest.raises(TooFewParties, match=f"p0000: {phase.name}: {why}"):
         ring.run(on_reply=lie)
@@ -316,9 +397,10 @@ def test_a_signed_share_of_the_wrong_kind_is_a_dropout(circle):
     def lie(at, name, reply):
         if at is not Phase.UNMASK or name != "p0000":
             return reply
-        rows = Reader(reply[42:-64]).table(33, range(3))
+        reader = Reader(body(reply))
+        rows = reader.table(33, range(3))
         rows[2] = b"\x01" + rows[2][1:]
-        return ring.parties[name]._signed(at, reply[10:42], table(rows))
+        return ring.parties[name]._sealed(at, reply[10:42], table(rows) + reader.rest())
 
     with pytest.raises(TooFewParties, match="p0000: UNMASK: a share of the wrong kind"):
         ring.run(on_reply=lie)
@@ -330,8 +412,8 @@ def test_a_signature_of_another_set_is_a_dropout(circle):
     def lie(at, name, reply):
         if at is not Phase.SURVIVORS or name != "p0000":
             return reply
-        rest = reply[42:-64][1:]
-        return ring.parties[name]._signed(at, reply[10:42], set_bytes({0, 1}, 3) + rest)
+        rest = body(reply)[1:]
+        return ring.parties[name]._sealed(at, reply[10:42], set_bytes({0, 1}, 3) + rest)
 
     with pytest.raises(TooFewParties, match="p0000: SURVIVORS: another set"):
         ring.run(on_reply=lie)
@@ -347,3 +429,33 @@ def test_many_bad_replies_are_too_few_parties(circle):
     ring = circle(5)
     with pytest.raises(TooFewParties, match="not signed by its key"):
         ring.run(on_reply=lambda phase, name, reply: reply[:-1] + bytes([reply[-1] ^ 1]))
+
+
+def test_a_wrong_pad_is_found_out(circle):
+    # A party hides something else than the secret of a mask, then drops out.
+    ring = circle(10)
+
+    def lie(phase, name, reply):
+        if phase is not Phase.SHARES or name != "p0002":
+            return reply
+        bent = bytearray(body(reply))
+        bent[-1] ^= 1
+        return ring.parties[name]._sealed(phase, reply[10:42], bytes(bent))
+
+    def silent(phase, name):
+        return phase >= Phase.INPUT and name == "p0002"
+
+    with pytest.raises(Refused, match="'p0002' do not give what it committed to"):
+        ring.run(on_reply=lie, silent=silent)
+
+
+def test_shares_sent_ahead_are_read_as_strictly(circle):
+    ring = circle(3)
+
+    def lie(phase, name, reply):
+        if phase is not Phase.UNMASK or name != "p0000":
+            return reply
+        return ring.parties[name]._sealed(phase, reply[10:42], body(reply)[:-112])
+
+    with pytest.raises(TooFewParties, match="p0000: UNMASK: a message is cut short"):
+        ring.run(on_reply=lie)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from scipy.stats import hypergeom
 
-from privem.federation.masked import Refused, TooFewParties, masked_sum
+from privem.federation.masked import Refused, TooFewParties
 from privem.federation.masked.connected import FAILURE, check_neighbourhoods, surrounded
 from privem.federation.masked.graph import neighbourhoods, spectral_bound
 from privem.federation.masked.messages import Phase, Reader, table
@@ -131,6 +131,7 @@ def test_one_empty_neighbourhood_stays_out_or_closes_the_sum(circle, dropping):
     assert set(ring.names) - set(counted) >= {*few, ring.names[0]}
     np.testing.assert_array_equal(total, ring.expected(counted))
     # Gone after inputs: its secrets cannot be opened any more.
+    ring = circle(40, size=3, **SPARSE)
     with pytest.raises(TooFewParties, match="of every"):
         ring.run(2, silent=dropping(Phase.SURVIVORS, few))
 
@@ -140,11 +141,11 @@ def test_a_sparse_party_refuses_a_thin_neighbourhood(circle):
     few = ring.scheme.degree + 2 - ring.scheme.quorum
     gone = {ring.names[i] for i in ring.scheme.peers[0][:few]}
     # A server that does not leave party 0 out: the party itself refuses.
-    server = masked_sum(ring.scheme, b"run 1", 2, 3)
+    server = ring.server.sum(2, 3)
     requests = next(server)
     shares = server.send({n: ring.handle(n, m) for n, m in requests.items()})
     message = shares["p0000"]
-    rows = Reader(message[38:]).table(160, range(40))
+    rows = Reader(message[46:]).table(96, range(40))
     thin = {i: row for i, row in rows.items() if ring.names[i] not in gone}
     with pytest.raises(Refused, match="too few of this party's peers"):
-        ring.handle("p0000", message[:38] + table(thin))
+        ring.handle("p0000", message[:46] + table(thin))

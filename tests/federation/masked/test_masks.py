@@ -1,17 +1,19 @@
 """Masks hide everything, are never used twice, and come off exactly."""
 
-import itertools
 import types
 
 import numpy as np
 import pytest
 from scipy.stats import chi2
 
+from privem.federation.masked import masks as masks_module
 from privem.federation.masked import party as party_module
-from privem.federation.masked.masks import RoundKeys, add_pair_mask
-from privem.federation.masked.messages import Phase
+from privem.federation.masked.masks import add_pair_mask, pad
+from privem.federation.masked.messages import Phase, Reader
 from privem.federation.masked.prg import expand
-from privem.federation.masked.primitives import public_bytes
+from privem.federation.masked.primitives import prf
+
+from .conftest import body
 
 FALSE_ALARM = 1e-7
 
@@ -23,20 +25,35 @@ def seeded(monkeypatch, seed):
 
 
 def repeated(rounds):
-    """What a mask used twice shows: a key, a commitment or a difference of inputs seen twice."""
+    """What a mask used twice shows: a key, commitment, box, pad or masked word seen twice."""
     seen, twice = set(), []
-    for keys in (replies[Phase.KEYS] for replies in rounds):
-        for name, reply in keys.items():
-            for part in (reply[42:74], reply[74:106], reply[106:138]):
-                if part in seen:
-                    twice.append(f"{name}: a key or commitment of another round")
-                seen.add(part)
-    last = [replies[Phase.INPUT] for replies in rounds]
-    for before, after in itertools.pairwise(last):
-        for name in before:
-            if before[name][-104:-64] == after[name][-104:-64]:
-                twice.append(f"{name}: the same masked words twice")
+    for replies in rounds:
+        for phase, of_phase in replies.items():
+            for name, reply in of_phase.items():
+                for part in drawn(phase, body(reply)):
+                    if part in seen:
+                        twice.append(f"{name}: {phase.name} of another party or round")
+                    seen.add(part)
     return twice
+
+
+def drawn(phase, body):
+    """The parts of a reply that are different in all replies of all parties."""
+    reader = Reader(body)
+    if phase is Phase.KEYS:
+        return [reader.take(32)]
+    if phase is Phase.INPUT:
+        rows = reader.table(16, range(100))
+        return [*rows.values(), reader.rest()[:8]]
+    if phase is Phase.SURVIVORS:
+        reader.members(5)
+        return reader.table(16, range(100)).values()
+    if phase is Phase.UNMASK:
+        reader.table(33, range(100))
+    parts = [reader.take(32), reader.take(32)]
+    for row in reader.table(112, range(100)).values():
+        parts += [row[:80], row[80:]]
+    return parts
 
 
 def test_no_mask_is_used_twice(circle):
@@ -49,37 +66,36 @@ def test_no_mask_is_used_twice(circle):
 
 
 def test_a_planted_stuck_generator_is_seen(circle, monkeypatch):
-    monkeypatch.setattr(
-        party_module, "os", types.SimpleNamespace(urandom=lambda n: b"planted bug".ljust(n))
-    )
+    stuck = types.SimpleNamespace(urandom=lambda n: b"planted bug".ljust(n))
+    monkeypatch.setattr(party_module, "os", stuck)
     ring = circle(5)
     ring.run(1)
-    assert any("a key" in line for line in repeated([ring.replies]))  # All parties have the same.
+    assert any("KEYS" in line for line in repeated([ring.replies]))  # All parties have the same.
 
 
-def test_planted_masks_used_twice_are_seen(circle, monkeypatch):
-    # A party's secret stays the same from round to round, and no round is told from another.
-    stuck = types.SimpleNamespace(urandom=lambda n: b"planted bug".ljust(n))
-    monkeypatch.setattr(party_module, "os", stuck)
-    monkeypatch.setattr("privem.federation.masked.scheme.Scheme.context", lambda *_: bytes(32))
-    rounds = []
-    for _ in range(2):
-        ring = circle(5)
-        ring.run(1)
-        rounds.append(ring.replies)
-    assert any("masked words" in line for line in repeated(rounds))
-
-
-def test_a_stuck_generator_alone_does_not_repeat_masks(circle, monkeypatch):
-    # The context of the round is in every derived key: a second line of defence.
-    stuck = types.SimpleNamespace(urandom=lambda n: b"planted bug".ljust(n))
-    monkeypatch.setattr(party_module, "os", stuck)
+def test_planted_chains_that_stand_still_are_seen(circle, monkeypatch):
+    # No round is told from another, and what was used is used again.
+    monkeypatch.setattr(party_module, "next_on_chain", lambda place: place)
+    monkeypatch.setattr(masks_module, "prf", lambda k, what, c=b"", n=32: prf(k, what, c[32:], n))
     ring = circle(5)
     rounds = []
     for number in range(2):
         ring.run(number)
         rounds.append(ring.replies)
-    assert not any("masked words" in line for line in repeated(rounds))
+    seen = " ".join(repeated(rounds))
+    assert "INPUT" in seen
+    assert "UNMASK" in seen
+
+
+def test_chains_that_stand_still_alone_do_not_repeat_masks(circle, monkeypatch):
+    # The context of the round is in every derived key: a second line of defence.
+    monkeypatch.setattr(party_module, "next_on_chain", lambda place: place)
+    ring = circle(5)
+    rounds = []
+    for number in range(2):
+        ring.run(number)
+        rounds.append(ring.replies)
+    assert repeated(rounds) == []
 
 
 def byte_p_value(words):
@@ -95,7 +111,7 @@ def byte_p_value(words):
 
 def one_partys_words(ring, number):
     ring.run(number)
-    return np.frombuffer(ring.replies[Phase.INPUT]["p0001"][-64 - 8 * ring.size : -64], dtype="<u8")
+    return np.frombuffer(ring.replies[Phase.INPUT]["p0001"][-16 - 8 * ring.size : -16], dtype="<u8")
 
 
 def test_a_masked_input_looks_uniform(circle, monkeypatch):
@@ -121,32 +137,55 @@ def test_without_every_mask_the_input_still_looks_uniform(circle, monkeypatch, n
     seeded(monkeypatch, n_left)
     ring = circle(4, size=20_000)
     ring.inputs = dict.fromkeys(ring.names, np.zeros(ring.size, np.int64))
-    secrets = {}
+    pairs, context = {}, b""
 
     def note(phase, name, reply):
-        if phase is Phase.INPUT:
+        nonlocal pairs, context
+        if phase is Phase.INPUT and name == "p0001":
             now = ring.parties[name]._memory.round
-            secrets[name] = RoundKeys(now.secret, now.context, ring.names.index(name))
+            pairs, context = now.pairs, now.context
         return reply
 
     ring.run(on_reply=note)
-    words = np.frombuffer(ring.replies[Phase.INPUT]["p0001"][-64 - 8 * ring.size : -64], "<u8")
+    words = np.frombuffer(ring.replies[Phase.INPUT]["p0001"][-16 - 8 * ring.size : -16], "<u8")
     left = words.astype(np.uint64)
-    public = public_bytes(secrets["p0001"].masking)
-    for name in ("p0000", "p0002", "p0003")[n_left:]:
-        keys = secrets[name]
-        add_pair_mask(left, keys.masking, public, keys.context, keys.me, 1)
+    for peer in (0, 2, 3)[n_left:]:
+        add_pair_mask(left, pairs[peer].mask, context, peer, 1)
     assert byte_p_value(left) > FALSE_ALARM
 
 
 def test_masks_of_a_pair_cancel():
-    context = bytes(32)
-    low, high = RoundKeys(b"a" * 32, context, 2), RoundKeys(b"b" * 32, context, 7)
+    secret, context = b"a" * 32, bytes(32)
     total = np.zeros(9, dtype=np.uint64)
-    add_pair_mask(total, low.masking, public_bytes(high.masking), context, 2, 7)
+    add_pair_mask(total, secret, context, 2, 7)
     assert total.all()
-    add_pair_mask(total, high.masking, public_bytes(low.masking), context, 7, 2)
+    add_pair_mask(total, secret, context, 7, 2)
     assert not total.any()
+
+
+def test_a_pad_hides_and_uncovers():
+    secret, context = bytes(range(32)), bytes(32)
+    hidden = pad(secret, 12345, context, 7)
+    assert pad(hidden, 12345, context, 7) == secret
+    others = {hidden, pad(secret, 12346, context, 7), pad(secret, 12345, context, 8)}
+    assert len(others | {pad(secret, 12345, b"1" * 32, 7), secret}) == 5
+
+
+def test_whatever_differs_is_independent():
+    """Of a key, a label, data and a length; and it is BLAKE2b of RFC 7693 with a key."""
+    key = bytes(range(32))
+    values = [
+        prf(key, b"label", b"data"),
+        prf(key[::-1], b"label", b"data"),
+        prf(key, b"labels", b"data"),
+        prf(key, b"label", b"data "),
+        prf(key, b"label", b"data", 64)[:32],
+        prf(key, b"labeld", b"ata"),
+    ]
+    assert len(set(values)) == len(values)
+    # The first of the reference implementation's own vectors: key 00..3f, no data.
+    vector = "10ebb67700b1868efb4417987acf4690ae9d972fb7a590c2f02871799aaa4786"
+    assert prf(bytes(range(64)), b"", b"", 64).hex().startswith(vector)
 
 
 def test_the_stream_is_chacha20():

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from privem.federation.masked import MaskedParty, Refused, TooFewParties
+from privem.federation.masked import MaskedParty, MaskedSums, Refused, TooFewParties
 from privem.federation.masked.messages import Phase
 
 
@@ -33,7 +33,8 @@ def test_dropouts_in_different_phases_of_many_rounds(circle):
     ring = circle(13, size=3)
     rng = np.random.default_rng(5)
     for number in range(12):
-        leaves = dict(zip(rng.permutation(ring.names)[:4], rng.integers(0, 5, 4), strict=True))
+        # Whoever has no key of the run stays away; everybody else may come back.
+        leaves = dict(zip(rng.permutation(ring.names)[:4], rng.integers(1, 5, 4), strict=True))
         total, counted = ring.run(
             number, silent=lambda phase, name, leaves=leaves: phase >= leaves.get(name, 9)
         )
@@ -49,26 +50,35 @@ def test_below_the_threshold_the_sum_stays_closed(circle, dropping, phase):
     with pytest.raises(TooFewParties, match=r"p0000: .*no answer"):
         ring.run(silent=dropping(phase, gone))
     # Nobody was even asked to open a share before the last phase.
-    opened = [r for replies in ring.replies for r in replies.values() if r[5] == Phase.UNMASK]
-    assert len(opened) == (6 if phase is Phase.UNMASK else 0)
+    assert len(ring.replies.get(Phase.UNMASK, ())) == (6 if phase is Phase.UNMASK else 0)
 
 
 def test_six_shares_of_seven_open_nothing(circle, dropping):
     ring = circle(10, size=50)
     with pytest.raises(TooFewParties):
         ring.run(silent=dropping(Phase.UNMASK, set(ring.names[:4])))
-    # What the parties themselves refuse: another attempt, from those who have opened shares.
+    asked = ring.requests
+    # Trying again is asking the same again: who has opened its shares has no other answer.
+    total, counted = ring.run()
+    assert counted == ring.names
+    np.testing.assert_array_equal(total, ring.expected(ring.names))
+    assert ring.requests[Phase.INPUT] == asked[Phase.INPUT]
+    assert set(ring.calls.values()) == {1}
+    # And over other survivors there is none.
+    ring = circle(10)
     with pytest.raises(TooFewParties):
-        ring.run(attempt=1)
-    assert set(ring.refusals) == set(ring.names[4:])
-    assert all("no second sum" in why for why in ring.refusals.values())
+        ring.run(silent=dropping(Phase.UNMASK, set(ring.names[:4])))
+    with pytest.raises(TooFewParties):
+        ring.run(silent=dropping(Phase.INPUT, set(ring.names[:1])))
+    assert set(ring.refusals) == set(ring.names[1:])
+    assert all("another message in phase SURVIVORS" in why for why in ring.refusals.values())
 
 
 def test_no_input_appears_in_any_message(circle, dropping):
     ring = circle(6, size=8)
     ring.run(silent=dropping(Phase.INPUT, {"p0003"}))
     everything = b"".join(
-        m for side in (ring.requests, ring.replies) for d in side for m in d.values()
+        m for side in (ring.requests, ring.replies) for d in side.values() for m in d.values()
     )
     assert len(everything) > 10_000
     for x in ring.inputs.values():
@@ -79,22 +89,6 @@ def test_three_parties_tolerate_no_dropout(circle, dropping):
     ring = circle(3)
     with pytest.raises(TooFewParties):
         ring.run(silent=dropping(Phase.INPUT, {"p0001"}))
-
-
-def test_another_attempt_sums_the_same_integers(circle, dropping):
-    ring = circle(10)
-    with pytest.raises(TooFewParties):
-        ring.run(silent=dropping(Phase.SURVIVORS, set(ring.names[:4])))
-    first = ring.replies[Phase.INPUT]
-    ring.inputs = {name: x + 1 for name, x in ring.inputs.items()}  # Too late: it has been asked.
-    total, counted = ring.run(attempt=1)
-    assert counted == ring.names
-    assert set(ring.calls.values()) == {1}
-    before = {name: x - 1 for name, x in ring.inputs.items()}
-    assert (total == sum(x.view(np.uint64) for x in before.values())).all()
-    # Under new masks: nothing of the first attempt is repeated.
-    again = ring.replies[Phase.INPUT]
-    assert all(first[name] != again[name] for name in ring.names)
 
 
 def test_patience_waits_for_a_late_party(circle):
@@ -152,14 +146,42 @@ def test_after_opening_a_party_has_forgotten_the_secrets(circle):
     secrets = set()
 
     def look(phase, name, reply):
-        now = ring.parties[name]._memory.round
-        if phase < Phase.UNMASK:
+        memory = ring.parties[name]._memory
+        now = memory.round or memory.ahead
+        if phase is Phase.KEYS:
+            secrets.add(memory.session.secret)
+        if phase is Phase.SHARES:
+            secrets.update(memory.session.chains.values())
+        if Phase.KEYS < phase < Phase.UNMASK:
             secrets.add(now.secret)
+            for pair in now.pairs.values():
+                secrets.update({pair.mask, pair.box, pair.votes})
+            secrets.update(now.held.values())
         return reply
 
-    ring.run(on_reply=look)
-    assert len(secrets) == 5
+    for number in (1, 2):
+        ring.run(number, on_reply=look)
+    # Of each: the run's; its own chain and those with peers; two rounds' own, of pairs, and held.
+    assert len(secrets) == 5 + (5 + 10) + 2 * (5 + 3 * 10 + 20)
     for name in ring.names:
         state = ring.parties[name].state()
         assert not any(secret in state for secret in secrets)
         assert ring.inputs[name].tobytes() not in state
+
+
+@pytest.mark.parametrize("rounds", [0, 1, 2])
+def test_a_server_killed_between_rounds_goes_on(circle, dropping, rounds):
+    ring = circle(5)
+    for number in range(rounds):
+        ring.run(number, silent=dropping(Phase.UNMASK, {ring.names[number]}))
+    state = ring.server.state()
+    ring.server = MaskedSums(ring.scheme, b"run 1", state)
+    assert ring.server.state() == state
+    total, counted = ring.run(rounds)
+    assert counted == ring.names
+    np.testing.assert_array_equal(total, ring.expected(ring.names))
+    for bad in (state[:-1], b"X" + state[1:]):
+        with pytest.raises(Refused):
+            MaskedSums(ring.scheme, b"run 1", bad)
+    with pytest.raises(Refused, match="not the state"):
+        MaskedSums(ring.scheme, b"run 2", state)

@@ -4,7 +4,8 @@ import json
 
 import pytest
 
-from privem.federation.masked import Identity, MaskedParty, Refused, Roster, Scheme, masked_sum
+from privem.federation.masked import Identity, MaskedParty, MaskedSums, Refused, Roster, Scheme
+from privem.federation.masked.scheme import round_context, sum_context
 
 KEYS = {f"p{i}": Identity(bytes([i + 1] * 32)).public for i in range(70)}
 
@@ -92,19 +93,23 @@ def test_bad_sums_are_refused_before_anything_is_sent():
     scheme = Scheme.of(roster(3))
     for run, number, size in ((b"", 0, 1), (b"x" * 65, 0, 1), (b"x", -1, 1), (b"x", 0, 0)):
         with pytest.raises(ValueError, match=r"bytes|counted|entries"):
-            masked_sum(scheme, run, number, size)
+            MaskedSums(scheme, run).sum(number, size)
     with pytest.raises(ValueError, match="run"):
         MaskedParty(Identity(bytes([1] * 32)), scheme, b"")
 
 
 def test_the_context_tells_everything_apart():
     three, four = roster(3), roster(4)
-    contexts = {
-        Scheme.of(scheme_roster, threshold=threshold).context(run, number, attempt, size)
-        for scheme_roster, threshold in ((three, 3), (four, 3), (four, 4))
-        for run in (b"a", b"b")
-        for number in (0, 1)
-        for attempt in (0, 1)
-        for size in (1, 2)
-    }
-    assert len(contexts) == 3 * 2**4
+    contexts = set()
+    for scheme_roster, threshold in ((three, 3), (four, 3), (four, 4)):
+        for run in (b"a", b"b"):
+            session = Scheme.of(scheme_roster, threshold=threshold).session(run)
+            rounds = {round_context(session, number) for number in (0, 1)}
+            sums = {
+                sum_context(one, size, about)
+                for one in rounds
+                for size in (1, 2)
+                for about in (b"", b"x")
+            }
+            contexts |= {session, *rounds, *sums}
+    assert len(contexts) == 3 * 2 * (1 + 2 + 2 * 4)

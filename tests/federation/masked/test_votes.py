@@ -5,12 +5,13 @@ import pytest
 from privem.federation.masked import TooFewParties
 from privem.federation.masked.messages import Phase, Reader, request, set_bytes, table
 
+from .conftest import body
 from .test_attacks import HEAD, _survivors, refused, until
 
 
 def _votes(reply, n):
     """The votes in a SURVIVORS reply."""
-    reader = Reader(reply[42:-64])
+    reader = Reader(body(reply))
     reader.members(n)
     return reader.table(16, range(n))
 
@@ -63,8 +64,8 @@ def test_a_reply_without_a_vote_is_a_dropout(circle):
             return reply
         votes = _votes(reply, 3)
         votes.pop(2)
-        body = set_bytes({0, 1, 2}, 3) + table(votes)
-        return ring.parties[name]._signed(at, reply[10:42], body)
+        bent = set_bytes({0, 1, 2}, 3) + table(votes)
+        return ring.parties[name]._sealed(at, reply[10:42], bent)
 
     with pytest.raises(TooFewParties, match="p0000: SURVIVORS: votes are missing"):
         ring.run(on_reply=lie)

@@ -1,128 +1,151 @@
-"""A party's secrets for one round, and the masks they make.
+"""What a party draws and derives in one round, and the masks that come of it.
 
-Everything a party draws at random in a round comes from one fresh 32-byte secret, so a process that
-is killed and started again computes the same bytes. A new attempt draws a new secret.
+A party draws 32 bytes once, when a run begins. All that it needs later follows from them and from
+what it has agreed on with each peer, through one-way *chains*: a round's secrets are taken from
+where a chain stands, then the chain steps on and the place before is forgotten. So a process that
+is killed and started again computes the same bytes, and what is stolen from it says nothing of
+rounds that are over.
 """
 
 from __future__ import annotations
 
 import hmac
-import struct
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from . import shamir
 from .prg import Words, expand, stream
-from .primitives import agree, agreement_key, derive, public_bytes
-
-if TYPE_CHECKING:
-    from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
+from .primitives import prf
 
 __all__ = [
+    "KEY",
+    "PAIR_BYTES",
+    "RECEIPT_BYTES",
+    "SEED",
     "VOTE_BYTES",
-    "Channel",
-    "RoundKeys",
+    "Pair",
+    "RoundSecrets",
     "add_pair_mask",
     "commitment",
-    "masking_key",
+    "next_on_chain",
+    "pad",
+    "receipt",
     "self_mask",
 ]
 
-_PAIR = struct.Struct("<II")
-VOTE_BYTES = 16
+PAIR_BYTES = 96
+RECEIPT_BYTES = VOTE_BYTES = 16
+KEY, SEED = b"key", b"seed"
 
 
-def masking_key(element: int, context: bytes) -> X25519PrivateKey:
-    """Return the key that agrees on pairwise masks, from the element that is shared out."""
-    return agreement_key(derive(shamir.to_bytes(element), context, b"masking key"))
+def next_on_chain(place: bytes) -> bytes:
+    """Return the place after this one, from which there is no way back."""
+    return prf(place, b"next")
 
 
 def self_mask(element: int, context: bytes, size: int) -> Words:
     """Return a party's own mask, from the element that is shared out."""
-    return expand(derive(shamir.to_bytes(element), context, b"self mask"), size)
+    return expand(prf(shamir.to_bytes(element), b"self mask", context), size)
 
 
-def commitment(element: int, context: bytes) -> bytes:
-    """Return 32 bytes by which the server recognises the element of the self mask."""
-    return derive(shamir.to_bytes(element), context, b"commitment")
+def commitment(kind: bytes, element: int, context: bytes) -> bytes:
+    """Return 32 bytes by which the server recognises the element; ``kind`` is KEY or SEED."""
+    return prf(shamir.to_bytes(element), kind + b" commitment", context)
 
 
-def add_pair_mask(
-    total: Words, key: X25519PrivateKey, public: bytes, context: bytes, me: int, peer: int
-) -> None:
+def pad(secret: bytes, key: int, context: bytes, peer: int) -> bytes:
+    """Hide the secret of a pair's mask under the element ``key``, or uncover it again."""
+    cover = prf(shamir.to_bytes(key), b"pad", context + _index(peer))
+    hidden = int.from_bytes(secret, "little") ^ int.from_bytes(cover, "little")
+    return hidden.to_bytes(32, "little")
+
+
+def add_pair_mask(total: Words, secret: bytes, context: bytes, me: int, peer: int) -> None:
     """Add the mask between ``me`` and ``peer`` as ``me`` does: the lower index adds."""
-    pair = _PAIR.pack(min(me, peer), max(me, peer))
-    mask = expand(derive(agree(key, public), context, b"pair mask" + pair), len(total))
+    mask = expand(prf(secret, b"pair mask", context), len(total))
     (np.add if me < peer else np.subtract)(total, mask, out=total)
 
 
-@dataclass(frozen=True)
-class Channel:
-    """What two peers share for one round, each of it for one direction.
+def receipt(secret: bytes, context: bytes, sender: int) -> bytes:
+    """Return what shows that ``sender`` has put this pair's mask on its input."""
+    return prf(secret, b"receipt", context + _index(sender), RECEIPT_BYTES)
 
-    A receipt is a one-time password: whoever sends it has put the mask of this pair on its input.
-    A vote is a message authentication code of a set of survivors: whoever sends it has accepted
-    the set. Nobody else can make either, and only the other of the two can check it.
+
+@dataclass(frozen=True)
+class Pair:
+    """What two peers share for one round.
+
+    Receipts come from the same secret as the mask: the server may learn both, of a party that has
+    dropped out. It never learns what boxes and votes come from.
     """
 
-    seal: bytes
-    unseal: bytes
-    receipt_given: bytes
-    receipt_expected: bytes
-    voting: bytes
-    counting: bytes
+    mask: bytes
+    """Opened if one of the two drops out."""
+    box: bytes
+    votes: bytes
 
-    def vote(self, survivors: bytes) -> bytes:
-        """Return the vote for this set."""
-        return hmac.digest(self.voting, survivors, "sha256")[:VOTE_BYTES]
+    @classmethod
+    def at(cls, place: bytes, context: bytes) -> Pair:
+        """Return the keys of the round that the pair's chain stands at."""
+        both = prf(place, b"mask and box", context, 64)
+        return cls(both[:32], both[32:], prf(place, b"votes", context))
 
-    def agrees(self, vote: bytes, survivors: bytes) -> bool:
-        """Whether this is the peer's vote for this set."""
-        expected = hmac.digest(self.counting, survivors, "sha256")[:VOTE_BYTES]
-        return hmac.compare_digest(vote, expected)
+    def to_bytes(self) -> bytes:
+        """Write it."""
+        return self.mask + self.box + self.votes
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Pair:
+        """Read what `to_bytes` wrote."""
+        return cls(data[:32], data[32:64], data[64:])
+
+    def vote(self, survivors: bytes, context: bytes, voter: int) -> bytes:
+        """Return the vote of one of the two for this set; only the other can check it."""
+        return prf(self.votes, b"vote", context + _index(voter) + survivors, VOTE_BYTES)
+
+    def agrees(self, vote: bytes, survivors: bytes, context: bytes, voter: int) -> bool:
+        """Whether this is ``voter``'s vote for this set."""
+        return hmac.compare_digest(vote, self.vote(survivors, context, voter))
 
 
 @dataclass(frozen=True)
-class RoundKeys:
-    """The secrets of party ``me`` in the round that ``context`` stands for."""
+class RoundSecrets:
+    """The elements a party shares out in the round that ``context`` stands for."""
 
     secret: bytes
     context: bytes
-    me: int
 
-    @cached_property
-    def _channel_key(self) -> X25519PrivateKey:
-        return agreement_key(derive(self.secret, self.context, b"channel key"))
-
-    def _element(self, label: bytes) -> int:
-        return shamir.element(derive(self.secret, self.context, label, 64))
+    @classmethod
+    def at(cls, place: bytes, context: bytes) -> RoundSecrets:
+        """Return those of the round that the party's own chain stands at."""
+        return cls(prf(place, b"round secret", context), context)
 
     @cached_property
     def key_element(self) -> int:
-        """The element the masking key comes from: opened if this party drops out."""
-        return self._element(b"key element")
+        """The element that the secrets of this party's masks are hidden under: opened if it drops
+        out.
+        """  # noqa: D205
+        return shamir.element(prf(self.secret, b"key element", self.context, 64))
 
     @cached_property
     def seed_element(self) -> int:
         """The element the self mask comes from: opened if this party survives."""
-        return self._element(b"seed element")
+        return shamir.element(prf(self.secret, b"seed element", self.context, 64))
 
-    @cached_property
-    def masking(self) -> X25519PrivateKey:
-        """The key that agrees on pairwise masks."""
-        return masking_key(self.key_element, self.context)
+    def commitments(self) -> bytes:
+        """Return the commitments to both."""
+        key = commitment(KEY, self.key_element, self.context)
+        return key + commitment(SEED, self.seed_element, self.context)
 
-    def advertisement(self) -> bytes:
-        """Return channel key, masking key (public halves) and commitment."""
-        committed = commitment(self.seed_element, self.context)
-        return public_bytes(self._channel_key) + public_bytes(self.masking) + committed
+    def pads(self, pairs: Mapping[int, Pair]) -> dict[int, bytes]:
+        """Return for each peer the secret of the mask with it, hidden under the key element."""
+        return {p: pad(pair.mask, self.key_element, self.context, p) for p, pair in pairs.items()}
 
     def shares(self, quorum: int, holders: Iterable[int]) -> dict[int, bytes]:
-        """Return for each holder its share of the masking key, then of the self mask."""
+        """Return for each holder its share of the key element, then of the seed element."""
         indices = list(holders)
         points = [index + 1 for index in indices]
         columns = []
@@ -130,7 +153,7 @@ class RoundKeys:
             (b"key polynomial", self.key_element),
             (b"seed polynomial", self.seed_element),
         ):
-            wide = stream(derive(self.secret, self.context, label), 64 * (quorum - 1))
+            wide = stream(prf(self.secret, label, self.context), 64 * (quorum - 1))
             uniform = [shamir.element(wide[64 * j : 64 * j + 64]) for j in range(quorum - 1)]
             columns.append(shamir.split(secret, uniform, points))
         pairs = zip(*columns, strict=True)
@@ -139,13 +162,6 @@ class RoundKeys:
             for index, (key, seed) in zip(indices, pairs, strict=True)
         }
 
-    def channel(self, peer: int, public: bytes) -> Channel:
-        """Agree with a peer on keys and receipts."""
-        low, high = min(self.me, peer), max(self.me, peer)
-        secret = agree(self._channel_key, public)
-        keys = derive(secret, self.context, b"channel" + _PAIR.pack(low, high), 160)
-        up, down = keys[:80], keys[80:]  # From the lower index to the higher, and back.
-        mine, theirs = (up, down) if self.me == low else (down, up)
-        return Channel(
-            mine[:32], theirs[:32], mine[32:48], theirs[32:48], mine[48:80], theirs[48:80]
-        )
+
+def _index(party: int) -> bytes:
+    return party.to_bytes(4, "little")

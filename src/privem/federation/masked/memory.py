@@ -1,58 +1,86 @@
-"""What a party remembers between messages, and how it is written down."""
+"""What a party remembers between messages, and how it is written down.
+
+All of it is replaced, never changed in place: a copy of the reference is a copy of the memory.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from .errors import Refused
-from .messages import CONTEXT_BYTES, Phase, Reader, set_bytes, table, vector
-from .prg import Words
+from .masks import PAIR_BYTES, Pair
+from .messages import CONTEXT_BYTES, Phase, Reader, set_bytes, table
+from .primitives import KEY_BYTES
 from .scheme import Scheme
 
-__all__ = ["Memory", "Round"]
+__all__ = ["Memory", "Round", "Session"]
 
-_MAGIC = b"PVMP\x02"
-_PUBLIC, _SHARES = 64, 64  # Bytes: two public keys; two shares.
+_MAGIC = b"PVMP\x03"
+_SHARES = 64  # Bytes: two shares.
 
 
-@dataclass
+@dataclass(frozen=True)
+class Session:
+    """What was agreed on when the run began."""
+
+    asked: bytes
+    """Digest of the KEYS request."""
+    reply: bytes
+    """The answer to it."""
+    secret: bytes
+    """Of the party's key of the run; forgotten when all chains have begun."""
+    server: bytes
+    """The server's key of the run."""
+    tags: bytes
+    """What tags for the server come from."""
+    table: bytes = b""
+    """Digest of the peers' keys."""
+    chains: Mapping[int, bytes] = field(default_factory=dict)
+    """Where the chain with each peer stands, and the party's own under its own index."""
+    at: int = 0
+    """The round they stand at."""
+
+
+@dataclass(frozen=True)
 class Round:
-    """One attempt at one round, as far as it has come."""
+    """One round, as far as it has come."""
 
     number: int
-    attempt: int
-    size: int
-    context: bytes
     secret: bytes
-    replies: dict[Phase, tuple[bytes, bytes]] = field(default_factory=dict)  # request digest, reply
-    peers: dict[int, bytes] = field(default_factory=dict)  # channel key, masking key
-    held: dict[int, bytes] = field(default_factory=dict)  # shares of masking key and self mask
+    pairs: Mapping[int, Pair]
+    context: bytes = b""
+    """Of the sum; none until the input is due."""
+    size: int = 0
+    """Of the sum."""
+    held: Mapping[int, bytes] = field(default_factory=dict)
+    """Shares of peers' key elements and seed elements."""
     survivors: frozenset[int] = frozenset()
+    replies: Mapping[Phase, tuple[bytes, bytes]] = field(default_factory=dict)
+    """Digests of requests, and the answers to them."""
 
 
-@dataclass
+@dataclass(frozen=True)
 class Memory:
     """Everything a party must not forget. Secret: whoever reads it can take the masks off."""
 
     run: bytes
-    opened: int = -1  # The last round in which this party opened shares.
+    session: Session | None = None
     round: Round | None = None
-    contribution: Words | None = None  # Of the current round; attempts share it.
+    """The one whose input was asked for last."""
+    ahead: Round | None = None
+    """The one that shares are out for, while its input has not been asked for."""
 
     def to_bytes(self, scheme: Scheme) -> bytes:
         """Write it all."""
-        parts = [_MAGIC, scheme.context(self.run, 0, 0, 0), _sized(self.run, 1)]
-        parts.append((self.opened + 1).to_bytes(8, "little"))
-        now = self.round
-        if now is not None:
-            parts += [now.number.to_bytes(8, "little"), now.attempt.to_bytes(4, "little")]
-            parts += [now.size.to_bytes(4, "little"), now.secret]
-            parts.append(len(now.replies).to_bytes(1, "little"))
-            for digest, reply in now.replies.values():  # In order: no phase can be skipped.
-                parts += [digest, _sized(reply, 4)]
-            parts += [table(now.peers), table(now.held)]
-            parts.append(set_bytes(now.survivors, len(scheme.roster)))
-            parts.append(b"" if self.contribution is None else vector(self.contribution))
+        parts = [_MAGIC, scheme.session(self.run), _sized(self.run, 1)]
+        session = self.session
+        if session is not None:
+            parts += [session.asked, _sized(session.reply, 4), _sized(session.secret, 1)]
+            parts += [session.server, session.tags, _sized(session.table, 1)]
+            parts += [table(session.chains), session.at.to_bytes(8, "little")]
+            for one in (self.round, self.ahead):
+                parts.append(b"\0" if one is None else b"\1" + _write(one, len(scheme.roster)))
         return b"".join(parts)
 
     @classmethod
@@ -62,23 +90,53 @@ class Memory:
         if reader.take(len(_MAGIC)) != _MAGIC:
             raise Refused("not the state of a party of a masked sum")
         bound = reader.take(CONTEXT_BYTES)
-        memory = cls(reader.take(reader.number(1)))
-        if bound != scheme.context(memory.run, 0, 0, 0):
+        run = reader.take(reader.number(1))
+        if bound != scheme.session(run):
             raise Refused("the state belongs to another federation or to other terms")
-        memory.opened = reader.number(8) - 1
-        if reader.left():
-            number, attempt, size = reader.number(8), reader.number(4), reader.number(4)
-            context = scheme.context(memory.run, number, attempt, size)
-            now = memory.round = Round(number, attempt, size, context, reader.take(32))
-            for phase in list(Phase)[: reader.number(1)]:
-                now.replies[phase] = (reader.take(32), reader.take(reader.number(4)))
-            now.peers = reader.table(_PUBLIC, scheme.peers[me])
-            now.held = reader.table(_SHARES, scheme.peers[me])
-            now.survivors = reader.members(len(scheme.roster))
-            if reader.left():
-                memory.contribution = reader.vector(size)
+        if not reader.left():
+            return cls(run)
+        session = Session(
+            reader.take(32),
+            reader.take(reader.number(4)),
+            reader.take(reader.number(1)),
+            reader.take(KEY_BYTES),
+            reader.take(KEY_BYTES),
+            reader.take(reader.number(1)),
+            reader.table(KEY_BYTES, (*scheme.peers[me], me)),
+            reader.number(8),
+        )
+        current, ahead = (_read(reader, scheme, me) if reader.number(1) else None for _ in range(2))
         reader.end()
-        return memory
+        return cls(run, session, current, ahead)
+
+
+def _write(one: Round, n: int) -> bytes:
+    pairs = {peer: pair.to_bytes() for peer, pair in one.pairs.items()}
+    parts = [one.number.to_bytes(8, "little"), _sized(one.secret, 1), table(pairs)]
+    parts += [_sized(one.context, 1), one.size.to_bytes(4, "little")]
+    parts += [table(one.held), set_bytes(one.survivors, n)]
+    parts.append(len(one.replies).to_bytes(1, "little"))
+    for phase, (digest, reply) in one.replies.items():
+        parts += [phase.to_bytes(1, "little"), digest, _sized(reply, 4)]
+    return b"".join(parts)
+
+
+def _read(reader: Reader, scheme: Scheme, me: int) -> Round:
+    number, secret = reader.number(8), reader.take(reader.number(1))
+    pairs = reader.table(PAIR_BYTES, scheme.peers[me])
+    return Round(
+        number,
+        secret,
+        {peer: Pair.from_bytes(row) for peer, row in pairs.items()},
+        reader.take(reader.number(1)),
+        reader.number(4),
+        reader.table(_SHARES, scheme.peers[me]),
+        reader.members(len(scheme.roster)),
+        {
+            Phase(reader.number(1)): (reader.take(32), reader.take(reader.number(4)))
+            for _ in range(reader.number(1))
+        },
+    )
 
 
 def _sized(data: bytes, width: int) -> bytes:

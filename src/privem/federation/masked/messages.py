@@ -1,4 +1,4 @@
-"""The bytes that travel: one frame for requests, one for signed replies, tables in between.
+"""The bytes that travel: one frame for requests, one for replies, tables in between.
 
 All integers are little-endian. A request (server to party)::
 
@@ -6,35 +6,39 @@ All integers are little-endian. A request (server to party)::
 
 a reply (party to server)::
 
-    "PVMR"  version u8  phase u8  sender u32  context 32 bytes  body  Ed25519 signature 64 bytes
+    "PVMR"  version u8  phase u8  sender u32  context 32 bytes  body  seal
 
-The signature covers the head and the SHA-256 of the body. The context (`Scheme.context`) stands for
-the roster, the thresholds, the graph, the run, the round, the attempt and the size of the vector. A
-table is a count (u32) and that many entries of a party's index (u32) and a fixed number of bytes,
-indices increasing. A set of parties is a bitmap, lowest bit first, the bits beyond the last party
-zero.
+The seal of a KEYS reply is an Ed25519 signature (64 bytes) of the head and the SHA-256 of the body;
+of all others it is a tag of head and body (16 bytes) that only this party and the server can
+compute. The context (`scheme.py`) stands, for KEYS, for the roster, the thresholds, the graph and
+the run; for SHARES for the round too; for the rest also for the size of the vector and what it is
+about. A table is a count (u32) and that many entries of a party's index (u32) and a fixed number of
+bytes, indices increasing. A set of parties is a bitmap, lowest bit first, the bits beyond the last
+party zero.
 
 =========  ===================================  ================================================
 phase      request                              reply
 =========  ===================================  ================================================
-KEYS       run (u8 length, bytes), round u64,   channel key 32, masking key 32, commitment 32
-           attempt u32, size u32
-SHARES     table of the peers' KEYS replies     table of sealed shares for the peers
-           (body and signature)
-INPUT      table of the peers' sealed shares    table of receipts for the peers, then the masked
-                                                vector (u64 each)
+KEYS       run (u8 length, bytes), the          the party's key of the run (X25519, 32), the
+           server's key of the run (32)         server's
+SHARES     round u64, table of the peers' keys  *shares*: commitments (64), table of a sealed
+           and signatures                       pair of shares (80) and a pad (32) for each peer
+INPUT      round u64, size u32, table of the    table of receipts for the peers, then the masked
+           peers' sealed shares                 vector (u64 each)
 SURVIVORS  set of survivors, table of the       the same set, table of votes for it, one for each
            peers' receipts                      peer in it
-UNMASK     table of the peers' votes for the    table of shares: kind u8, share 32
-           set
+UNMASK     table of the peers' votes for the    table of opened shares (kind u8, share 32), then
+           set                                  the *shares* of the next round
 =========  ===================================  ================================================
 
+KEYS is asked once a run, SHARES in the first round and of parties whose last UNMASK went missing.
 Reading is strict: every length is known beforehand, nothing may be missing and nothing left over.
 """
 
 from __future__ import annotations
 
 import hashlib
+import hmac
 import struct
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -43,15 +47,18 @@ from enum import IntEnum
 import numpy as np
 
 from .errors import Refused
+from .masks import RECEIPT_BYTES
 from .prg import Words
-from .primitives import BOX_OVERHEAD, KEY_BYTES, SIGNATURE_BYTES
+from .primitives import BOX_OVERHEAD, KEY_BYTES, SIGNATURE_BYTES, TAG_BYTES, prf, tag
 from .shamir import ELEMENT_BYTES
 
 __all__ = [
     "BOX_BYTES",
+    "COMMITMENT_BYTES",
     "CONTEXT_BYTES",
     "KEYS_BYTES",
     "RECEIPT_BYTES",
+    "ROW_BYTES",
     "SHARE_BYTES",
     "Phase",
     "Reader",
@@ -63,11 +70,12 @@ __all__ = [
     "vector",
 ]
 
-VERSION = 2
+VERSION = 3
 CONTEXT_BYTES = 32
-KEYS_BYTES = 3 * KEY_BYTES
+KEYS_BYTES = KEY_BYTES + SIGNATURE_BYTES
+COMMITMENT_BYTES = 64
 BOX_BYTES = 2 * ELEMENT_BYTES + BOX_OVERHEAD
-RECEIPT_BYTES = 16
+ROW_BYTES = BOX_BYTES + KEY_BYTES
 SHARE_BYTES = 1 + ELEMENT_BYTES
 _REQUEST, _REPLY = b"PVMS", b"PVMR"
 _REQUEST_HEAD = struct.Struct("<4sBB32s")
@@ -75,7 +83,7 @@ _REPLY_HEAD = struct.Struct("<4sBBI32s")
 
 
 class Phase(IntEnum):
-    """The five exchanges of a round."""
+    """The exchanges: the last three in every round."""
 
     KEYS = 0
     SHARES = 1
@@ -112,11 +120,10 @@ class Reader:
             raise Refused("a table has more entries than there can be")
         rows: dict[int, bytes] = {}
         last = -1
-        for _ in range(count):
-            index = self.number(4)
+        for index, row in struct.iter_unpack(f"<I{width}s", self.take(count * (4 + width))):
             if index <= last or index not in known:
                 raise Refused("a table names a party twice, out of order or without need")
-            rows[index] = self.take(width)
+            rows[index] = row
             last = index
         return rows
 
@@ -131,6 +138,10 @@ class Reader:
     def vector(self, size: int) -> Words:
         """Return ``size`` words."""
         return np.frombuffer(self.take(8 * size), dtype="<u8").astype(np.uint64, copy=False)
+
+    def rest(self) -> bytes:
+        """Return all that is left."""
+        return self.take(self.left())
 
     def left(self) -> int:
         """Return how many bytes are left."""
@@ -177,13 +188,13 @@ def read_request(data: bytes) -> tuple[Phase, bytes, bytes]:
 
 @dataclass(frozen=True)
 class Reply:
-    """A party's answer; ``signature`` is its own over everything else."""
+    """A party's answer; ``seal`` is its own, over everything else."""
 
     phase: Phase
     sender: int
     context: bytes
     body: bytes
-    signature: bytes = b""
+    seal: bytes = b""
 
     def _head(self) -> bytes:
         return _REPLY_HEAD.pack(_REPLY, VERSION, self.phase, self.sender, self.context)
@@ -192,20 +203,34 @@ class Reply:
         """Return the bytes that are signed: the head, and a digest of the body."""
         return self._head() + hashlib.sha256(self.body).digest()
 
-    def to_bytes(self) -> bytes:
-        """Write the reply."""
-        return b"".join((self._head(), self.body, self.signature))
+    def sealed(self, seal: bytes) -> bytes:
+        """Write the reply under this seal."""
+        return b"".join((self._head(), self.body, seal))
+
+    def tagged(self, key: bytes) -> bytes:
+        """Write the reply under a tag of the key that the party shares with the server."""
+        bare = self._head() + self.body
+        return bare + self._tag(key, bare)
+
+    def is_tagged(self, key: bytes) -> bool:
+        """Whether the seal is the tag under this key."""
+        return hmac.compare_digest(self.seal, self._tag(key, self._head() + self.body))
+
+    def _tag(self, key: bytes, bare: bytes) -> bytes:
+        # A party answers once per context and phase, so that this key has one message.
+        return tag(prf(key, b"tag", self.context + bytes([self.phase])), bare)
 
     @classmethod
     def from_bytes(cls, data: bytes, largest: int) -> Reply:
-        """Read a reply whose body has at most ``largest`` bytes. Its signature is not checked."""
-        spare = _REPLY_HEAD.size + SIGNATURE_BYTES
-        if not isinstance(data, bytes) or len(data) < spare:
+        """Read a reply whose body has at most ``largest`` bytes. Its seal is not checked."""
+        if not isinstance(data, bytes) or len(data) < _REPLY_HEAD.size:
             raise Refused("a message is cut short")
-        if len(data) > spare + largest:
-            raise Refused("a message is larger than it can be")
         magic, version, phase, sender, context = _REPLY_HEAD.unpack_from(data)
         if magic != _REPLY or version != VERSION or phase not in Phase.__members__.values():
             raise Refused(f"not a reply of a masked sum, version {VERSION}")
-        body = data[_REPLY_HEAD.size : -SIGNATURE_BYTES]
-        return cls(Phase(phase), sender, context, body, data[-SIGNATURE_BYTES:])
+        end = len(data) - (SIGNATURE_BYTES if phase == Phase.KEYS else TAG_BYTES)
+        if end < _REPLY_HEAD.size:
+            raise Refused("a message is cut short")
+        if end > _REPLY_HEAD.size + largest:
+            raise Refused("a message is larger than it can be")
+        return cls(Phase(phase), sender, context, data[_REPLY_HEAD.size : end], data[end:])

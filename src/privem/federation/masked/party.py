@@ -1,4 +1,4 @@
-"""A party of a masked sum: five messages a round, each answered once, checked before answered."""
+"""A party of masked sums: three messages a round, each answered once, checked before answered."""
 
 from __future__ import annotations
 
@@ -14,8 +14,16 @@ from numpy.typing import NDArray
 
 from .errors import Refused
 from .keys import Identity
-from .masks import VOTE_BYTES, Channel, RoundKeys, add_pair_mask, self_mask
-from .memory import Memory, Round
+from .masks import (
+    VOTE_BYTES,
+    Pair,
+    RoundSecrets,
+    add_pair_mask,
+    next_on_chain,
+    receipt,
+    self_mask,
+)
+from .memory import Memory, Round, Session
 from .messages import (
     BOX_BYTES,
     KEYS_BYTES,
@@ -29,13 +37,23 @@ from .messages import (
     vector,
 )
 from .prg import Words
-from .primitives import SIGNATURE_BYTES, open_box, seal_box
-from .scheme import MAX_RUN_BYTES, MAX_SIZE, Scheme
+from .primitives import (
+    KEY_BYTES,
+    agree,
+    agreement_key,
+    derive,
+    open_box,
+    prf,
+    public_bytes,
+    seal_box,
+)
+from .scheme import MAX_RUN_BYTES, MAX_SIZE, Scheme, round_context, sum_context
 from .shamir import ELEMENT_BYTES, from_bytes
 
 __all__ = ["KEY_SHARE", "SEED_SHARE", "MaskedParty"]
 
 SEED_SHARE, KEY_SHARE = b"\x00", b"\x01"
+MAX_SKIPPED = 1000  # Rounds that a party may miss: each is a step on every chain.
 
 Contribution = Callable[[], NDArray[Any]]
 
@@ -59,19 +77,18 @@ class MaskedParty:
     Examples
     --------
     >>> import numpy as np
-    >>> from privem.federation.masked import Identity, Roster, Scheme, sum_in_process
+    >>> from privem.federation.masked import Identity, MaskedSums, Roster, Scheme, sum_in_process
     >>> keys = {name: Identity.new() for name in ("a", "b", "c")}
     >>> scheme = Scheme.of(Roster("trial", {name: key.public for name, key in keys.items()}))
     >>> parties = {name: MaskedParty(key, scheme, b"run 1") for name, key in keys.items()}
     >>> inputs = {"a": np.array([1, 2]), "b": np.array([10, 20]), "c": np.array([-5, 7])}
-    >>> total, counted = sum_in_process(scheme, parties, inputs, b"run 1", round_number=1)
+    >>> server = MaskedSums(scheme, b"run 1")
+    >>> total, counted = sum_in_process(server, parties, inputs, number=1)
     >>> total.view(np.int64).tolist(), counted
     ([6, 29], ['a', 'b', 'c'])
     """
 
-    def __init__(
-        self, identity: Identity, scheme: Scheme, run: bytes, only: int | None = None
-    ) -> None:
+    def __init__(self, identity: Identity, scheme: Scheme, run: bytes) -> None:
         if not 0 < len(run) <= MAX_RUN_BYTES:
             raise ValueError(f"a run's id has 1 to {MAX_RUN_BYTES} bytes, got {len(run)}")
         places = [
@@ -83,9 +100,7 @@ class MaskedParty:
         self._identity = identity
         self._scheme = scheme
         self._memory = Memory(bytes(run))
-        self._only = only
-        self._keys: RoundKeys | None = None
-        self._channels: dict[int, Channel] = {}
+        self._context = scheme.session(run)
 
     @property
     def name(self) -> str:
@@ -99,15 +114,21 @@ class MaskedParty:
         return self._memory.to_bytes(self._scheme)
 
     @classmethod
-    def from_state(
-        cls, identity: Identity, scheme: Scheme, state: bytes, only: int | None = None
-    ) -> MaskedParty:
+    def from_state(cls, identity: Identity, scheme: Scheme, state: bytes) -> MaskedParty:
         """Return the party that `state` was taken of."""
-        probe = cls(identity, scheme, b"?", only)
-        probe._memory = Memory.from_bytes(state, scheme, probe._me)
-        return probe
+        me = cls(identity, scheme, b"?")._me
+        memory = Memory.from_bytes(state, scheme, me)
+        self = cls(identity, scheme, memory.run)
+        self._memory = memory
+        return self
 
-    def handle(self, message: bytes, contribution: Contribution) -> bytes:
+    def handle(
+        self,
+        message: bytes,
+        contribution: Contribution,
+        number: int | None = None,
+        about: bytes = b"",
+    ) -> bytes:
         """Answer one message of the server.
 
         Parameters
@@ -117,162 +138,209 @@ class MaskedParty:
         contribution
             Called once a round, when the masked input is due: this party's integers, one for each
             entry of the sum (int64 or uint64; sums are modulo 2^64). Noise, if any, is in them.
+        number
+            The round that this party is in; messages of others are refused.
+        about
+            What this party takes the round's sum to be about. It is added up only with parties
+            that take it to be about the same.
         """
         if len(message) > self._largest_request():
             raise Refused("a message is larger than it can be")
         phase, context, body = read_request(message)
         digest = hashlib.sha256(message).digest()
         if phase is Phase.KEYS:
-            now = self._enter(context, body)
-        else:
-            current = self._memory.round
-            if current is None or context != current.context:
-                raise Refused("a message of a round that is not open here")
-            now = current
-        if phase in now.replies:
-            seen, reply = now.replies[phase]
-            if seen != digest:
-                raise Refused(f"this party has answered another message in phase {phase.name}")
+            self._memory, reply = self._keys(digest, context, Reader(body))
             return reply
-        if phase != len(now.replies):
+        if self._memory.session is None:
             raise Refused(f"phase {phase.name} is not the next one")
-        answer = self._answer(phase, now, Reader(body), contribution)
-        reply = self._signed(phase, context, answer)
-        now.replies[phase] = (digest, reply)
-        if phase is Phase.KEYS:
-            self._begin(now)
-        elif phase is Phase.UNMASK:
-            self._finish(now)
+        if phase is Phase.SHARES:
+            self._memory, reply = self._share(digest, context, Reader(body), number)
+            return reply
+        reader = Reader(body)
+        now = self._open_round(phase, context, reader, number, about)
+        if phase in now.replies:
+            return _again(now, phase, digest)
+        if phase != 1 + max(now.replies, default=Phase.SHARES):
+            raise Refused(f"phase {phase.name} is not the next one")
+        now, answer = self._answer(phase, now, reader, contribution)
+        session, ahead = self._memory.session, None
+        assert session is not None
+        if phase is Phase.UNMASK:
+            # Forget the round's secrets: only its replies are needed, if they are asked for again.
+            now = Round(now.number, b"", {}, context, replies=now.replies)
+            session, ahead = self._prepare(session, now.number + 1)
+            answer += self._shares(ahead)
+        reply = self._sealed(phase, context, answer)
+        now = replace(now, replies={**now.replies, phase: (digest, reply)})
+        self._memory = Memory(self._memory.run, session, now, ahead)
         return reply
 
-    def _signed(self, phase: Phase, context: bytes, body: bytes) -> bytes:
-        unsigned = Reply(phase, self._me, context, body)
-        signature = self._identity.sign(unsigned.signed_part())
-        return replace(unsigned, signature=signature).to_bytes()
+    def _sealed(self, phase: Phase, context: bytes, body: bytes) -> bytes:
+        assert self._memory.session is not None
+        return Reply(phase, self._me, context, body).tagged(self._memory.session.tags)
 
     def _largest_request(self) -> int:
-        return (
-            1024
-            + len(self._scheme.roster)
-            + (self._scheme.degree + 1) * (4 + KEYS_BYTES + SIGNATURE_BYTES)
-        )
+        return 1024 + len(self._scheme.roster) + (self._scheme.degree + 1) * (4 + KEYS_BYTES)
 
-    def _answer(self, phase: Phase, now: Round, body: Reader, contribution: Contribution) -> bytes:
+    # KEYS: once a run ---------------------------------------------------------------------------
+
+    def _keys(self, digest: bytes, context: bytes, body: Reader) -> tuple[Memory, bytes]:
+        """Draw the run's secret; make the key that chains with peers begin with."""
+        memory, secret = self._memory, b""
+        if memory.session is not None:
+            if digest == memory.session.asked:
+                return memory, memory.session.reply
+            if memory.session.chains:
+                raise Refused("this party has answered another message in phase KEYS")
+            # On the way here the server's key was altered, or is now: the party's own is the same.
+            secret = memory.session.secret
+        run, server = body.take(body.number(1)), body.take(KEY_BYTES)
+        body.end()
+        if run != memory.run:
+            raise Refused("a message of another run")
+        if context != self._context:
+            raise Refused("the server goes by another roster, threshold or graph")
+        secret = secret or os.urandom(32)
+        key = agreement_key(self._agreement_secret(secret))
+        bare = Reply(Phase.KEYS, self._me, context, public_bytes(key) + server)
+        reply = bare.sealed(self._identity.sign(bare.signed_part()))
+        tags = derive(agree(key, server), context, b"server")
+        return replace(memory, session=Session(digest, reply, secret, server, tags)), reply
+
+    def _agreement_secret(self, secret: bytes) -> bytes:
+        return prf(secret, b"agreement key", self._context)
+
+    # SHARES: in the first round, and when those sent along with UNMASK were lost ----------------
+
+    def _share(
+        self, digest: bytes, context: bytes, body: Reader, only: int | None
+    ) -> tuple[Memory, bytes]:
+        """Check the peers' keys; share both secrets of the round out among them."""
+        number = body.number(8)
+        rows = body.table(KEYS_BYTES, self._scheme.peers[self._me])
+        body.end()
+        memory = self._memory
+        assert memory.session is not None
+        if only not in (None, number):
+            raise Refused("a message of another round")
+        if context != round_context(self._context, number):
+            raise Refused("the server goes by another roster, threshold or graph")
+        for known in (memory.round, memory.ahead):
+            if known is not None and known.number == number and Phase.SHARES in known.replies:
+                return memory, _again(known, Phase.SHARES, digest)
+        session, ahead = self._with_peers(memory.session, rows), memory.ahead
+        if ahead is None or number != ahead.number:
+            if number < session.at:
+                raise Refused("a message of a round that is over")
+            if number - session.at > MAX_SKIPPED:
+                raise Refused("a message of a round too far ahead")
+            # Entering a round ends the one before, however far it has come.
+            session, ahead = self._prepare(session, number)
+            memory = replace(memory, session=session, round=None)
+        reply = self._sealed(Phase.SHARES, context, self._shares(ahead))
+        ahead = replace(ahead, replies={Phase.SHARES: (digest, reply)})
+        return replace(memory, ahead=ahead), reply
+
+    def _with_peers(self, session: Session, rows: dict[int, bytes]) -> Session:
+        """Begin the chains with all peers, whose keys they have signed themselves."""
+        digest = hashlib.sha256(table(rows)).digest()
+        if session.table:
+            if digest != session.table:
+                raise Refused("other keys of peers than before")
+            return session
+        self._enough(rows, "have sent keys")
+        key = agreement_key(self._agreement_secret(session.secret))
+        chains = {self._me: prf(session.secret, b"own chain", self._context)}
+        for peer, row in rows.items():
+            public, signature = row[:KEY_BYTES], row[KEY_BYTES:]
+            reply = Reply(Phase.KEYS, peer, self._context, public + session.server)
+            self._scheme.roster.verify(peer, signature, reply.signed_part())
+            low, high = sorted((self._me, peer))
+            label = b"chain" + low.to_bytes(4, "little") + high.to_bytes(4, "little")
+            chains[peer] = derive(agree(key, public), self._context, label)
+        return replace(session, secret=b"", table=digest, chains=chains)
+
+    def _prepare(self, session: Session, number: int) -> tuple[Session, Round]:
+        """Take a round's secrets from the chains, and step on."""
+        chains = session.chains
+        for _ in range(session.at, number):
+            chains = {i: next_on_chain(place) for i, place in chains.items()}
+        context = round_context(self._context, number)
+        pairs = {i: Pair.at(place, context) for i, place in chains.items() if i != self._me}
+        secret = RoundSecrets.at(chains[self._me], context).secret
+        after = {i: next_on_chain(place) for i, place in chains.items()}
+        return replace(session, chains=after, at=number + 1), Round(number, secret, pairs)
+
+    def _shares(self, now: Round) -> bytes:
+        """Write what a party shares out: the same bytes however often they are asked for."""
+        context = round_context(self._context, now.number)
+        secrets = RoundSecrets(now.secret, context)
+        shares = secrets.shares(self._scheme.quorum, now.pairs)
+        pads = secrets.pads(now.pairs)
+        rows = {
+            peer: seal_box(pair.box, shares[peer], context, self._me) + pads[peer]
+            for peer, pair in now.pairs.items()
+        }
+        return secrets.commitments() + table(rows)
+
+    # Every round --------------------------------------------------------------------------------
+
+    def _open_round(
+        self, phase: Phase, context: bytes, body: Reader, only: int | None, about: bytes
+    ) -> Round:
+        """Return the round a message is about: the one under way, or the one that it begins."""
+        now, ahead = self._memory.round, self._memory.ahead
+        if now is not None and context == now.context:
+            if phase is Phase.INPUT:
+                body.take(12)
+        elif phase is Phase.INPUT and ahead is not None and body.number(8) == ahead.number:
+            size = body.number(4)
+            if not 0 < size <= MAX_SIZE:
+                raise Refused(f"a sum has 1 to {MAX_SIZE} entries")
+            if context != sum_context(round_context(self._context, ahead.number), size, about):
+                raise Refused("the server goes by other terms, or asks about something else")
+            now = replace(ahead, context=context, size=size)
+        else:
+            raise Refused("a message of a round that is not open here")
+        if only not in (None, now.number):
+            raise Refused("a message of another round")
+        return now
+
+    def _answer(
+        self, phase: Phase, now: Round, body: Reader, contribution: Contribution
+    ) -> tuple[Round, bytes]:
         match phase:
-            case Phase.KEYS:
-                return self._round_keys(now).advertisement()
-            case Phase.SHARES:
-                return self._share(now, body)
             case Phase.INPUT:
                 return self._mask(now, body, contribution)
             case Phase.SURVIVORS:
                 return self._confirm(now, body)
-            case Phase.UNMASK:
-                return self._open_shares(now, body)
+            case _:
+                return now, self._open_shares(now, body)
 
-    # KEYS ---------------------------------------------------------------------------------------
-
-    def _enter(self, context: bytes, body: bytes) -> Round:
-        """Return the round a KEYS message is about: the current one, or a new one with new keys."""
-        reader = Reader(body)
-        run = reader.take(reader.number(1))
-        number, attempt, size = reader.number(8), reader.number(4), reader.number(4)
-        reader.end()
-        memory = self._memory
-        if run != memory.run:
-            raise Refused("a message of another run")
-        if self._only not in (None, number):
-            raise Refused("a message of another round")
-        if not 0 < size <= MAX_SIZE:
-            raise Refused(f"a sum has 1 to {MAX_SIZE} entries")
-        if context != self._scheme.context(run, number, attempt, size):
-            raise Refused("the server goes by another roster, threshold or graph")
-        last = memory.round
-        if last is not None:
-            if context == last.context:
-                return last
-            if (number, attempt) <= (last.number, last.attempt):
-                raise Refused("a message of a round that is over")
-            if number == last.number and size != last.size:
-                raise Refused("another attempt at a round has another size")
-        if number <= memory.opened:
-            raise Refused("this party has opened its shares in that round: no second sum of it")
-        return Round(number, attempt, size, context, os.urandom(32))
-
-    def _begin(self, now: Round) -> None:
-        last = self._memory.round
-        if last is None or last.number != now.number:
-            self._memory.contribution = None
-        self._memory.round = now
-        self._channels = {}
-
-    def _finish(self, now: Round) -> None:
-        """Forget the round's secrets: only its replies are needed, if they are asked for again."""
-        self._memory.opened = now.number
-        self._memory.contribution = None
-        now.secret, now.held = bytes(32), {}
-        self._keys = None
-        self._channels = {}
-
-    def _round_keys(self, now: Round) -> RoundKeys:
-        keys = self._keys
-        if keys is None or (keys.secret, keys.context) != (now.secret, now.context):
-            keys = self._keys = RoundKeys(now.secret, now.context, self._me)
-        return keys
-
-    def _channel(self, now: Round, peer: int) -> Channel:
-        if peer not in self._channels:
-            public = now.peers[peer][:32]
-            self._channels[peer] = self._round_keys(now).channel(peer, public)
-        return self._channels[peer]
-
-    # SHARES -------------------------------------------------------------------------------------
-
-    def _share(self, now: Round, body: Reader) -> bytes:
-        """Check the peers' keys; share both secrets out among them."""
-        rows = body.table(KEYS_BYTES + SIGNATURE_BYTES, self._scheme.peers[self._me])
-        body.end()
-        self._enough(rows, "have sent keys")
-        for peer, row in rows.items():
-            reply = Reply(Phase.KEYS, peer, now.context, row[:KEYS_BYTES])
-            self._scheme.roster.verify(peer, row[KEYS_BYTES:], reply.signed_part())
-        keys = self._round_keys(now)
-        channels = {peer: keys.channel(peer, row[:32]) for peer, row in rows.items()}
-        shares = keys.shares(self._scheme.quorum, rows)
-        boxes = {p: seal_box(channels[p].seal, shares[p], now.context) for p in rows}
-        now.peers = {peer: row[:64] for peer, row in rows.items()}
-        self._channels = channels
-        return table(boxes)
-
-    # INPUT --------------------------------------------------------------------------------------
-
-    def _mask(self, now: Round, body: Reader, contribution: Contribution) -> bytes:
+    def _mask(self, now: Round, body: Reader, contribution: Contribution) -> tuple[Round, bytes]:
         """Take the peers' shares; put all masks on the input."""
-        boxes = body.table(BOX_BYTES, now.peers)
+        boxes = body.table(BOX_BYTES, now.pairs)
         body.end()
         self._enough(boxes, "have shared their secrets")
         names = self._scheme.roster.names
+        context = round_context(self._context, now.number)
         held = {}
         for peer, box in boxes.items():
-            plain = open_box(self._channel(now, peer).unseal, box, now.context, names[peer])
+            plain = open_box(now.pairs[peer].box, box, context, peer, names[peer])
             for half in (plain[:ELEMENT_BYTES], plain[ELEMENT_BYTES:]):
                 from_bytes(half)
             held[peer] = plain
-        keys = self._round_keys(now)
-        total = self_mask(keys.seed_element, now.context, now.size).copy()
+        seed = RoundSecrets(now.secret, context).seed_element
+        total = self_mask(seed, now.context, now.size).copy()
+        receipts = {}
         for peer in held:
-            public = now.peers[peer][32:]
-            add_pair_mask(total, keys.masking, public, now.context, self._me, peer)
-        if self._memory.contribution is None:
-            self._memory.contribution = _words(contribution(), now.size)
-        total += self._memory.contribution
-        now.held = held
-        receipts = {peer: self._channel(now, peer).receipt_given for peer in held}
-        return table(receipts) + vector(total)
+            secret = now.pairs[peer].mask
+            add_pair_mask(total, secret, now.context, self._me, peer)
+            receipts[peer] = receipt(secret, now.context, self._me)
+        total += _words(contribution(), now.size)
+        return replace(now, held=held), table(receipts) + vector(total)
 
-    # SURVIVORS ----------------------------------------------------------------------------------
-
-    def _confirm(self, now: Round, body: Reader) -> bytes:
+    def _confirm(self, now: Round, body: Reader) -> tuple[Round, bytes]:
         """Check the set of survivors against what this party knows; vote for it, once."""
         n = len(self._scheme.roster)
         survivors = body.members(n)
@@ -287,14 +355,12 @@ class MaskedParty:
             raise Refused("a survivor has not shared its secrets with this party")
         self._enough(mine, "survive")
         for peer in mine:
-            expected = self._channel(now, peer).receipt_expected
+            expected = receipt(now.pairs[peer].mask, now.context, peer)
             if not hmac.compare_digest(receipts.get(peer, b""), expected):
                 raise Refused("a survivor has not put its mask with this party on its input")
-        now.survivors = survivors
         members = set_bytes(survivors, n)
-        return members + table({p: self._channel(now, p).vote(members) for p in mine})
-
-    # UNMASK -------------------------------------------------------------------------------------
+        votes = {p: now.pairs[p].vote(members, now.context, self._me) for p in mine}
+        return replace(now, survivors=survivors), members + table(votes)
 
     def _open_shares(self, now: Round, body: Reader) -> bytes:
         """Check that enough peers voted for the same set; open one kind of share for each."""
@@ -305,9 +371,10 @@ class MaskedParty:
         names = self._scheme.roster.names
         members = set_bytes(now.survivors, len(names))
         for peer, vote in votes.items():
-            if not self._channel(now, peer).agrees(vote, members):
+            if not now.pairs[peer].agrees(vote, members, now.context, peer):
                 raise Refused(f"{names[peer]!r} has not voted for this set of survivors")
-        own = self._round_keys(now).shares(self._scheme.quorum, [self._me])
+        secrets = RoundSecrets(now.secret, round_context(self._context, now.number))
+        own = secrets.shares(self._scheme.quorum, [self._me])
         opened = {}
         for index, pair in {**now.held, **own}.items():
             if index in now.survivors:
@@ -320,6 +387,14 @@ class MaskedParty:
         """Refuse unless this party and these peers make a quorum."""
         if len(peers) + 1 < self._scheme.quorum:
             raise Refused(f"too few of this party's peers {what}")
+
+
+def _again(now: Round, phase: Phase, digest: bytes) -> bytes:
+    """Return the answer that was given before, if it is the same message."""
+    seen, reply = now.replies[phase]
+    if seen != digest:
+        raise Refused(f"this party has answered another message in phase {phase.name}")
+    return reply
 
 
 def _words(values: NDArray[Any], size: int) -> Words:

@@ -1,11 +1,13 @@
 """The cryptography a masked sum stands on: thin functions over the ``cryptography`` package.
 
-Nothing here is invented: Ed25519 signatures, X25519 agreement, HKDF-SHA256, ChaCha20-Poly1305.
-Every key derived here seals at most one message, so boxes carry no nonce.
+Nothing here is invented: Ed25519 signatures, X25519 agreement, HKDF-SHA256 for what was agreed on,
+BLAKE2b with a key (RFC 7693) for what is derived from uniform keys, ChaCha20-Poly1305 boxes,
+Poly1305 tags.
 """
 
 from __future__ import annotations
 
+import hashlib
 from typing import TYPE_CHECKING
 
 from .errors import Refused
@@ -21,14 +23,17 @@ __all__ = [
     "BOX_OVERHEAD",
     "KEY_BYTES",
     "SIGNATURE_BYTES",
+    "TAG_BYTES",
     "agree",
     "agreement_key",
     "derive",
     "open_box",
+    "prf",
     "public_bytes",
     "require",
     "seal_box",
     "signing_key",
+    "tag",
     "verify",
     "verifying_key",
 ]
@@ -36,7 +41,7 @@ __all__ = [
 KEY_BYTES = 32
 SIGNATURE_BYTES = 64
 BOX_OVERHEAD = 16
-_NO_NONCE = bytes(12)
+TAG_BYTES = 16
 
 
 def require() -> None:
@@ -54,6 +59,21 @@ def derive(secret: bytes, salt: bytes, label: bytes, n_bytes: int = KEY_BYTES) -
     from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
     return HKDF(algorithm=SHA256(), length=n_bytes, salt=salt, info=label).derive(secret)
+
+
+def prf(key: bytes, label: bytes, data: bytes = b"", n_bytes: int = KEY_BYTES) -> bytes:
+    """Return ``n_bytes`` (at most 64) that nobody without the key can tell from random ones.
+
+    What differs in key, label (at most 16 bytes), data or length is independent.
+    """
+    return hashlib.blake2b(data, key=key, person=label, digest_size=n_bytes).digest()
+
+
+def tag(key: bytes, message: bytes) -> bytes:
+    """Return the Poly1305 tag of the only message this key is ever used for."""
+    from cryptography.hazmat.primitives.poly1305 import Poly1305
+
+    return Poly1305.generate_tag(key, message)
 
 
 def agreement_key(private: bytes) -> X25519PrivateKey:
@@ -102,20 +122,20 @@ def verify(key: Ed25519PublicKey, signature: bytes, message: bytes, who: str) ->
         raise Refused(f"a message in the name of {who!r} is not signed by its key") from error
 
 
-def seal_box(key: bytes, plain: bytes, context: bytes) -> bytes:
-    """Encrypt and authenticate the only message this key is ever used for."""
+def seal_box(key: bytes, plain: bytes, context: bytes, sender: int) -> bytes:
+    """Encrypt and authenticate the only message that ``sender`` ever uses this key for."""
     from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
 
-    return ChaCha20Poly1305(key).encrypt(_NO_NONCE, plain, context)
+    return ChaCha20Poly1305(key).encrypt(sender.to_bytes(12, "little"), plain, context)
 
 
-def open_box(key: bytes, box: bytes, context: bytes, who: str) -> bytes:
-    """Open what ``who`` sealed, or refuse it."""
+def open_box(key: bytes, box: bytes, context: bytes, sender: int, who: str) -> bytes:
+    """Open what ``sender`` sealed, or refuse it."""
     from cryptography.exceptions import InvalidTag
     from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
 
     try:
-        return ChaCha20Poly1305(key).decrypt(_NO_NONCE, box, context)
+        return ChaCha20Poly1305(key).decrypt(sender.to_bytes(12, "little"), box, context)
     except InvalidTag as error:
         raise Refused(
             f"the sealed shares of {who!r} do not open: altered, or not its own"

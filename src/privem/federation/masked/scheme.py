@@ -12,13 +12,21 @@ from .connected import check_neighbourhoods
 from .graph import neighbourhoods, spectral_bound
 from .keys import Roster
 
-__all__ = ["ALL_PAIRS", "MAX_RUN_BYTES", "MAX_SIZE", "MIN_PARTIES", "Scheme"]
+__all__ = [
+    "ALL_PAIRS",
+    "MAX_RUN_BYTES",
+    "MAX_SIZE",
+    "MIN_PARTIES",
+    "Scheme",
+    "round_context",
+    "sum_context",
+]
 
 ALL_PAIRS = 64  # Up to so many parties everybody is everybody's peer.
 MIN_PARTIES = 3
 MAX_SIZE = 2**24
 MAX_RUN_BYTES = 64
-_LABEL = b"privem masked sum v2"
+_LABEL = b"privem masked sum v3"
 
 
 def two_thirds(n: int) -> int:
@@ -138,13 +146,25 @@ class Scheme:
     def _second_eigenvalue(self) -> float:
         return spectral_bound(self.peers)
 
-    def context(self, run: bytes, round_number: int, attempt: int, size: int) -> bytes:
-        """Return 32 bytes that stand for all of this and one round; every message carries them."""
+    def session(self, run: bytes) -> bytes:
+        """Return 32 bytes that stand for all of this and one run."""
         digest = hashlib.sha256(_LABEL + self.roster.digest)
-        for number in (self.threshold, self.degree, self.quorum, size, attempt, round_number):
+        for number in (self.threshold, self.degree, self.quorum):
             digest.update(number.to_bytes(8, "little"))
         digest.update(run)
         return digest.digest()
+
+
+def round_context(session: bytes, number: int) -> bytes:
+    """Return 32 bytes that stand for one round of a run."""
+    return hashlib.sha256(b"round" + session + number.to_bytes(8, "little")).digest()
+
+
+def sum_context(round_context: bytes, size: int, about: bytes) -> bytes:
+    """Return 32 bytes that stand for one sum: the round, how many numbers, and what about."""
+    digest = hashlib.sha256(b"sum" + round_context + size.to_bytes(8, "little"))
+    digest.update(about)
+    return digest.digest()
 
 
 def default_degree(n: int) -> int:
