@@ -20,7 +20,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..core import Block, Group, Scratch
-from ..linalg import svec, symmetric_pairs
+from ..linalg import svec, symmetric_pairs, symmetric_scale
 from ..tree import Array
 from .bounding import Clip
 from .cells import Cell
@@ -84,7 +84,7 @@ class DirectionsQuery:
         """What each record of a block adds, (size, b), before weights."""
         v, h = self._directions(block, scratch)
         i, j = symmetric_pairs(len(v))
-        f = v[i] * v[j] * np.where(i == j, 1.0, math.sqrt(2.0))[:, None]
+        f = v[i] * v[j] * symmetric_scale(len(v))[:, None]
         return np.asarray(f if h is None else f * h)
 
     def __call__(self, block: Block, scratch: Scratch) -> DirectionSums:

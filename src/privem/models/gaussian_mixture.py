@@ -22,7 +22,14 @@ import numpy as np
 from ..core import Block, Release, Scratch
 from ..kernels.direct import direct_block_rows, log_joint_direct, responsibility_sums_direct
 from ..kernels.quadratic import Features, log_joint, responsibility_sums
-from ..linalg import floor_eigenvalues, invert_cholesky, smat, svec, symmetric_pairs
+from ..linalg import (
+    floor_eigenvalues,
+    invert_cholesky,
+    smat,
+    svec,
+    symmetric_entries,
+    symmetric_scale,
+)
 from ..tree import Array
 from .moments import Frame
 from .prior import Prior
@@ -81,7 +88,7 @@ class Mixture:
         components, d = self.means.shape
         match self.covariance_type:
             case "full":
-                return np.stack([invert_cholesky(c) for c in self.covariances])
+                return invert_cholesky(self.covariances)
             case "tied":
                 return np.broadcast_to(invert_cholesky(self.covariances), (components, d, d))
             case "diag":
@@ -198,8 +205,8 @@ class MixtureQuery:
         out[:, 0] = m.constants - 0.5 * np.einsum("ki,ki->k", white, white)
         match self.features.kind:
             case "full":
-                i, j = symmetric_pairs(d)
-                out[:, d + 1 :] = m.precisions[:, i, j] * np.where(i == j, -0.5, -1.0)
+                np.negative(symmetric_entries(m.precisions), out=out[:, d + 1 :])
+                out[:, d + 1 : 2 * d + 1] *= 0.5  # the diagonal comes first
             case "square":
                 out[:, d + 1 :] = -0.5 * m.precisions
             case "norm":
@@ -237,8 +244,7 @@ class MixtureQuery:
         packed: Array | None = sums[:, d + 1 :]
         match self.features.kind:
             case "full":
-                i, j = symmetric_pairs(d)
-                packed = sums[:, d + 1 :] * np.where(i == j, 1.0, np.sqrt(2.0))
+                packed = sums[:, d + 1 :] * symmetric_scale(d)
             case "norm":
                 packed = sums[:, d + 1]
             case "linear":

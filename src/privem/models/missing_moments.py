@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..core import Block, Group, Scratch
-from ..linalg import svec, symmetric_pairs
+from ..linalg import svec, symmetric_pairs, symmetric_scale
 from ..tree import Array
 from .cells import Cell
 from .gradient import in_region
@@ -124,7 +124,7 @@ class ObservedMomentsQuery(_Records):
         """What each record of a block adds, (size, b), before weights."""
         v = self._v(block, scratch)
         i, j = symmetric_pairs(len(v))
-        return np.asarray(v[i] * v[j] * np.where(i == j, 1.0, math.sqrt(2.0))[:, None])
+        return np.asarray(v[i] * v[j] * symmetric_scale(len(v))[:, None])
 
     def __call__(self, block: Block, scratch: Scratch) -> ObservedMoments:
         """Sum a block."""

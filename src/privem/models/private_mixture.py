@@ -21,7 +21,7 @@ from ..kernels.direct import whiten
 from ..kernels.pooled import pooled_sums, pooled_tile_rows
 from ..kernels.quadratic import Features, Place
 from ..kernels.whitened import by_differences, by_products, differences_block_rows
-from ..linalg import smat, svec, symmetric_pairs
+from ..linalg import smat, svec, symmetric_scale
 from ..tree import Array
 from .gaussian_mixture import Mixture, MixtureQuery, direct_is_faster
 from .mixture_rounding import CAP, MixtureRounding
@@ -253,8 +253,7 @@ class BoundedQuery:
         w = self.mixture.whiteners if self.whitened else None
         match query.features.kind:
             case "full":
-                i, j = symmetric_pairs(d)
-                matrix = smat(quadratic * np.where(i == j, 1.0, math.sqrt(2.0)), d)
+                matrix = smat(quadratic * symmetric_scale(d), d)
                 cross = linear[:, :, None] * means[:, None, :]
                 matrix -= cross
                 matrix -= np.swapaxes(cross, 1, 2)
