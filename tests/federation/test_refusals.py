@@ -118,6 +118,23 @@ def test_private_fits_cost_the_same_between_refusals(blobs, way):
         assert party.spent == pytest.approx(model.privacy_.spent, rel=1e-6)
 
 
+class Copying(InProcess):
+    """Looks whether what a party would go back to changes while it answers."""
+
+    def exchange(self, mail):
+        sides = {name: self.parties[name]._side for name in mail}
+        copies = [(side.copy(), side.state()) for side in sides.values()]
+        replies = super().exchange(mail)
+        assert all(copied.state() == state for copied, state in copies)
+        return replies
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_copies_of_sides_stay_as_they_were(blobs, way):
+    federation = federate(split(blobs[:60], "unequal"), transport=Copying, **WAYS[way])
+    KMeans(2, epsilon=None, max_iter=2).fit(federation)
+
+
 @pytest.mark.parametrize("problem", [ValueError, MemoryError, KeyboardInterrupt, SystemExit])
 def test_whatever_goes_wrong_inside_changes_nothing(blobs, monkeypatch, problem):
     server = Server(blobs, epsilon=1.0)

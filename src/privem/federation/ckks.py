@@ -10,9 +10,10 @@ follows the protocol and works with no party, and against nobody else; see ``tru
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Generator
 from contextlib import suppress
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -152,6 +153,10 @@ class CkksParty:
         """The key, its number, its run, and whether it is for integers."""
         key = {"run": self._run, "epoch": self._epoch, "secret": self._secret}
         return encode("ckks", {**key, "whole": self._whole})
+
+    def copy(self) -> Self:
+        """The same key."""
+        return copy.copy(self)
 
     def _load(self) -> Any:
         if self._context is None:

@@ -11,8 +11,9 @@ error from which the secret key can be computed (Li and Micciancio 2021).
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Generator
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -89,6 +90,10 @@ class PaperParty:
     def state(self) -> bytes:
         """The key, its number and its run."""
         return encode("paper", {"run": self._run, "epoch": self._epoch, "secret": self._secret})
+
+    def copy(self) -> Self:
+        """The same key."""
+        return copy.copy(self)
 
     def handle(self, payload: bytes, inside: Inside) -> bytes:
         """Answer one payload."""

@@ -81,6 +81,10 @@ class MaskedSide:
         other._party = copy.copy(self._party)
         return other
 
+    def copy(self) -> MaskedSide:
+        """Read from its state, as after a restart."""
+        return MaskedSide(self.state())
+
     def handle(self, payload: bytes, inside: Inside) -> bytes:
         """Answer one payload."""
         from .masked import Refused

@@ -194,21 +194,15 @@ class Party:
                 return refusal(request, self.name, "the question could not be answered")
             raise
 
-    def _mutable(self) -> tuple[Memory, OwnBudget, bytes]:
+    def _mutable(self) -> tuple[Memory, OwnBudget, PartySide | None]:
         """All that a message may change: what was said, the account, the protection's side."""
-        side = b"" if self._side is None else self._side.state()
+        side = None if self._side is None else self._side.copy()
         return self._memory, copy.copy(self._budget), side
 
-    def _go_back(self, before: tuple[Memory, OwnBudget, bytes]) -> None:
-        """As it was before a message.
-
-        The side is read from its state, as after a restart: so nothing of what a refused message
-        did to it is left, whichever side it is and however far it came.
-        """
-        self._memory, self._budget, side = before
+    def _go_back(self, before: tuple[Memory, OwnBudget, PartySide | None]) -> None:
+        """As it was before a message, whichever side it is and however far the message came."""
+        self._memory, self._budget, self._side = before
         self._question = None
-        if self._agreement is not None:
-            self._side = party_side(self._agreement, side)
 
     def _answer(self, request: Request) -> tuple[Memory, bytes]:
         agreement, memory = self._agreement, self._memory

@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Generator
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -83,10 +83,17 @@ class Inside:
 
 
 class PartySide(Protocol):
-    """A party's half of a protection; its state survives the process as bytes."""
+    """A party's half of a protection; its state survives the process as bytes.
+
+    It never changes in place what it holds, it binds new values: so a copy that holds the same ones
+    is the side as it was, whatever the side goes on to do.
+    """
 
     def handle(self, payload: bytes, inside: Inside) -> bytes:
         """Answer one payload."""
+
+    def copy(self) -> Self:
+        """The side as it is now: what a party goes back to after a refusal."""
 
     def state(self) -> bytes:
         """All that must be kept between messages. Secret."""
