@@ -15,7 +15,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 from ..core import Spent
@@ -36,6 +36,17 @@ __all__ = [
 ]
 
 
+_KINDS: dict[str, type] = {
+    "federation": str,
+    "run": str,
+    "plan": str,
+    "round": int,
+    "step": int,
+    "question": bytes,
+    "payload": bytes,
+}
+
+
 @dataclass(frozen=True)
 class Request:
     """From the server to one party."""
@@ -50,15 +61,13 @@ class Request:
 
     def to_bytes(self) -> bytes:
         """As it travels."""
-        return pack("request", asdict(self))
+        return pack("request", vars(self))
 
     @classmethod
     def from_bytes(cls, message: bytes) -> Request:
         """Checked for form; raises :class:`~privem.federation.codec.BadMessage`."""
         body = unpack(message, "request")
-        kinds: dict[str, type] = {"federation": str, "run": str, "plan": str}
-        kinds |= {"round": int, "step": int, "question": bytes, "payload": bytes}
-        if set(body) != set(kinds) or any(type(body[k]) is not kinds[k] for k in kinds):
+        if {key: type(value) for key, value in body.items()} != _KINDS:
             raise BadMessage("the request's fields are not as they should be")
         if not (0 <= body["round"] < 2**31 and 0 <= body["step"] < 2**16):
             raise BadMessage("the request's round or step is out of range")
