@@ -94,7 +94,7 @@ class RunningSum(Generic[T]):
         if self._like is None:
             self._like = item
             self._sums = [
-                (name, np.array(leaf), np.zeros_like(leaf)) for name, leaf in leaves(item).items()
+                (name, np.array(leaf), np.zeros(leaf.shape)) for name, leaf in leaves(item).items()
             ]
             return
         # Written out on plain arrays: this runs once per block, beside a kernel of microseconds.
