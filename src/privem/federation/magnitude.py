@@ -72,15 +72,15 @@ def _(query: NearestQuery, low: Array, high: Array) -> Array:
 def _(query: AssignedQuery, low: Array, high: Array) -> Array:
     a = _reach(query.origin, low, high)
     k = len(query.centres)
-    return np.concatenate([np.ones(k), np.tile(a, k), _second(query.covariance_type, [a] * k)])
+    return np.concatenate([np.ones(k), np.tile(a, k), _second(query.covariance_type, a[None], k)])
 
 
 @per_record.register
 def _(query: MixtureQuery, low: Array, high: Array) -> Array:
     m = query.mixture
     k = len(m.means)
-    reaches = [_reach(origin, low, high) for origin in query.origins]
     a = _reach(query.origin, low, high)
+    reaches = _reach(query.origins, low, high) if query.direct else np.tile(a, (k, 1))
     i, j = symmetric_pairs(len(a))
     squares = np.array([a @ a])
     products = {"full": a[i] * a[j], "square": a**2, "norm": squares, "linear": squares[:0]}
@@ -88,20 +88,21 @@ def _(query: MixtureQuery, low: Array, high: Array) -> Array:
     log_density = float(np.max(np.abs(query.coefficients) @ features)) + np.log(k)
     if m.covariance_type == "tied":
         log_density += 0.5 * float(a @ np.abs(m.precisions[0]) @ a)
-    parts = [np.ones(k), np.concatenate(reaches)]
+    parts = [np.ones(k), reaches.ravel()]
     if m.covariance_type != "tied" or query.direct:
-        parts.append(_second(m.covariance_type, reaches))
+        parts.append(_second(m.covariance_type, reaches if query.direct else a[None], k))
     return np.concatenate([*parts, [log_density]])
 
 
-def _second(covariance_type: str, reaches: list[Array]) -> Array:
+def _second(covariance_type: str, a: Array, k: int) -> Array:
+    """Second moments of k components whose reaches are the rows of ``a``, or its only row."""
     match covariance_type:
         case "full":
-            a = np.stack(reaches)
-            return svec(a[:, :, None] * a[:, None, :]).ravel()
+            each = svec(a[:, :, None] * a[:, None, :])
         case "tied":
-            return np.asarray(np.max([svec(np.outer(a, a)) for a in reaches], axis=0))
+            return np.asarray(np.max(svec(a[:, :, None] * a[:, None, :]), axis=0))
         case "diag":
-            return np.concatenate([a**2 for a in reaches])
+            each = a**2
         case _:
-            return np.array([a @ a for a in reaches])
+            each = np.einsum("ij,ij->i", a, a)[:, None]
+    return np.tile(each, (k // len(a), 1)).ravel()
