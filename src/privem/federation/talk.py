@@ -46,7 +46,7 @@ class Talk:
     def exchange(self, mail: Mail, step: int) -> Mail:
         """One exchange; a reply that is none counts as missing, a refusal ends the fit."""
         requests = {name: self._request(name, step, payload) for name, payload in mail.items()}
-        sent = {name: request.to_bytes() for name, request in requests.items()}
+        sent = _written(requests)
         known = None if self.journal is None else self.journal.replies(sent)
         replies = self.transport.exchange(sent) if known is None else known
         found = {}
@@ -69,3 +69,14 @@ class Talk:
     def _request(self, name: str, step: int, payload: bytes) -> Request:
         question = self.questions.get(name, b"")
         return Request(self.federation, self.run, self.plan, self.round, step, question, payload)
+
+
+def _written(requests: dict[str, Request]) -> Mail:
+    """Requests as they travel; one that is the same as that before it is not written again."""
+    sent: Mail = {}
+    last, message = None, b""
+    for name, request in requests.items():
+        if request != last:
+            last, message = request, request.to_bytes()
+        sent[name] = message
+    return sent
