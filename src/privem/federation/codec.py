@@ -131,7 +131,10 @@ def decode(message: bytes, build: Build | None = None, own: bool = False) -> tup
         values = _READER.decode(header.decode("ascii"))
         if _canonical(values) != header or sorted(values) != ["arrays", "body", "kind"]:
             raise ValueError
-        specs = [(str(dtype), [int(n) for n in shape]) for dtype, shape in values["arrays"]]
+        specs = [(dtype, shape) for dtype, shape in values["arrays"]]
+        for _, shape in specs:
+            if type(shape) is not list or any(type(n) is not int for n in shape):
+                raise ValueError
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError, OverflowError):
         raise BadMessage("the message's header is malformed") from None
     arrays = _read_arrays(message, end, specs)
@@ -184,7 +187,7 @@ def _from_plain(
         return tuple(inner(part) for part in value)
     # What is left is a dict. Written out: a match takes twice as long, in every part of a message.
     index, parts, name = value.get("#"), value.get("="), value.get("@")
-    if len(value) == 1 and isinstance(index, int) and 0 <= index < len(arrays):
+    if len(value) == 1 and type(index) is int and 0 <= index < len(arrays):
         used.append(index)
         return arrays[index]
     if len(value) == 1 and isinstance(parts, dict):

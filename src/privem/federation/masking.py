@@ -76,14 +76,10 @@ class MaskedSide:
         return encode("masked", {"session": self._session, "state": state})
 
     def copy(self) -> Self:
-        """Return another in the same state."""
+        """The side as it is now."""
         other = copy.copy(self)
         other._party = copy.copy(self._party)
         return other
-
-    def copy(self) -> MaskedSide:
-        """Read from its state, as after a restart."""
-        return MaskedSide(self.state())
 
     def handle(self, payload: bytes, inside: Inside) -> bytes:
         """Answer one payload."""
