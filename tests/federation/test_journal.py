@@ -121,6 +121,22 @@ def test_a_torn_entry_is_dropped(blobs, tmp_path):
     model().fit(Federation.over(agreed.agreement, InProcess(parties), Journal(tmp_path)))
 
 
+def test_one_state_is_kept_and_nothing_goes_on_without_it(blobs, tmp_path):
+    agreed = federate(split(blobs, "even"), "masked")
+    parties = list(agreed.transport.parties.values())
+    with pytest.raises(Killed):
+        model().fit(Federation.over(agreed.agreement, Dying(parties, 13), Journal(tmp_path)))
+    kept = sorted(path.name for path in tmp_path.glob("state-*"))
+    assert kept == [f"state-{Journal(tmp_path).rounds}"]
+    assert Journal(tmp_path).rounds == 3
+    (tmp_path / "state-4").write_bytes(b"torn")  # killed while it was written
+    (tmp_path / "state-3").rename(tmp_path / "away")
+    with pytest.raises(FederationError, match="no state-3"):
+        model().fit(Federation.over(agreed.agreement, InProcess(parties), Journal(tmp_path)))
+    (tmp_path / "away").rename(tmp_path / "state-3")
+    model().fit(Federation.over(agreed.agreement, InProcess(parties), Journal(tmp_path)))
+
+
 def test_another_fit_needs_another_journal(blobs, tmp_path):
     agreed = federate(split(blobs, "even"))
     parties = list(agreed.transport.parties.values())

@@ -284,10 +284,10 @@ class Federation:
         """The opened sum of this round: from the journal if it is there, else from the parties."""
         journal, number = self.journal, self._round
         known = None if journal is None else journal.finished(number, written)
-        if known is not None:
-            opened, state = known
-            self._server = server_side(self.agreement, self.run, state)
-            return opened
+        if journal is not None and known is not None:
+            if number == journal.rounds:
+                self._server = server_side(self.agreement, self.run, journal.state())
+            return known
         layout = sizes(question.query, self._features)
         this = Round(
             self.agreement,

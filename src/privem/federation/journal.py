@@ -8,8 +8,9 @@ that was interrupted is sent again, to which a party that had answered gives the
 exchange that too few parties answered is forgotten and sent again too: the round stays the same sum
 (a party that has opened its shares takes part in no other).
 
-Two files. ``rounds``: what was opened, appended once per round. ``current``: replies of the round
-under way, emptied when it is over. Entries carry their length and a checksum; a torn last entry is
+``rounds``: what was opened, appended once per round. ``state-N``: what the server keeps after N
+rounds; only the last is there. ``current``: replies of the round under way, emptied when it is
+over. Entries carry their length and a checksum; a torn last entry is
 dropped. Nothing in them is more than what the server sees anyway, and its own key of a masked run.
 """
 
@@ -65,8 +66,8 @@ class Journal:
         self.began = dict(facts)
         self._append("rounds", "began", self.began)
 
-    def finished(self, number: int, question: bytes) -> tuple[Opened, bytes] | None:
-        """What a round opened, and the server's state after it; ``None`` if it has not ended."""
+    def finished(self, number: int, question: bytes) -> Opened | None:
+        """What a round opened; ``None`` if it has not ended."""
         if number > len(self._rounds):
             return None
         body = self._rounds[number - 1]
@@ -75,7 +76,21 @@ class Journal:
                 f"the journal is of another fit: round {number} asked something else; use the "
                 "same parameters and random_state, or a new folder"
             )
-        return Opened(body["numbers"], body["parties"]), body["state"]
+        return Opened(body["numbers"], body["parties"])
+
+    def state(self) -> bytes:
+        """The server's state after the last finished round."""
+        path = self._state_file(len(self._rounds))
+        try:
+            return path.read_bytes()
+        except FileNotFoundError:
+            raise FederationError(
+                f"the journal has no {path.name}: part of it is gone, or it is of another version; "
+                "begin a new fit in a new folder"
+            ) from None
+
+    def _state_file(self, number: int) -> Path:
+        return self._folder / f"state-{number}"
 
     def finish(self, question: bytes, opened: Opened, state: bytes) -> None:
         """Keep what a round opened; its exchanges are over."""
@@ -83,11 +98,17 @@ class Journal:
             "question": hashlib.sha256(question).digest(),
             "numbers": opened.numbers,
             "parties": opened.parties,
-            "state": state,
         }
+        # The state is there before the round is over, and the one before until it is.
+        number = len(self._rounds) + 1
+        with open(self._state_file(number), "wb") as file:
+            file.write(state)
+            file.flush()
+            os.fsync(file.fileno())
         self._append("rounds", "round", body)
         self._rounds.append(body)
         self._clear()
+        self._state_file(number - 1).unlink(missing_ok=True)
 
     def fail(self) -> None:
         """Too few answered: forget the last exchange, so that it is sent again, byte for byte."""

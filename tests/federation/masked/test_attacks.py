@@ -12,7 +12,15 @@ from privem.federation.masked import (
     Scheme,
     TooFewParties,
 )
-from privem.federation.masked.messages import BOX_BYTES, Phase, Reader, request, set_bytes, table
+from privem.federation.masked.messages import (
+    BOX_BYTES,
+    Phase,
+    Reader,
+    Reply,
+    request,
+    set_bytes,
+    table,
+)
 
 from .conftest import body
 
@@ -445,7 +453,7 @@ def test_a_wrong_pad_is_found_out(circle):
     def silent(phase, name):
         return phase >= Phase.INPUT and name == "p0002"
 
-    with pytest.raises(Refused, match="'p0002' do not give what it committed to"):
+    with pytest.raises(Refused, match="'p0002' and 'p0009' have different masks"):
         ring.run(on_reply=lie, silent=silent)
 
 
@@ -459,3 +467,42 @@ def test_shares_sent_ahead_are_read_as_strictly(circle):
 
     with pytest.raises(TooFewParties, match="p0000: UNMASK: a message is cut short"):
         ring.run(on_reply=lie)
+
+
+def test_a_key_of_small_order_keeps_its_party_out(circle):
+    ring = circle(5)
+
+    def lie(phase, name, reply):
+        if phase is not Phase.KEYS or name != "p0003":
+            return reply
+        bare = Reply(phase, 3, reply[10:42], bytes(32) + body(reply)[32:])
+        return bare.sealed(ring.identities[name].sign(bare.signed_part()))
+
+    total, counted = ring.run(on_reply=lie)
+    assert counted == [name for name in ring.names if name != "p0003"]
+    np.testing.assert_array_equal(total, ring.expected(counted))
+    assert not ring.refusals
+
+
+def test_tags_are_one_partys_also_for_a_server_that_mixes_its_keys_up(circle):
+    # 0 is told that 1's key is the server's, and the other way round: they agree on one secret.
+    ring = circle(5)
+    requests = next(ring.server.sum(1, 5))
+    keys = {n: body(ring.handle(n, requests[n]))[:32] for n in ("p0000", "p0001")}
+    for name, other in (("p0000", "p0001"), ("p0001", "p0000")):
+        ring.handle(name, requests[name][:-32] + keys[other])
+    tags = {ring.parties[name]._memory.session.tags for name in keys}
+    assert len(tags) == 2
+
+
+def test_a_first_round_that_failed_leaves_the_runs_keys(circle):
+    ring = circle(5)
+
+    def silent(phase, name):
+        return name == "p0004" or (phase is Phase.INPUT and name == "p0003")
+
+    with pytest.raises(TooFewParties):
+        ring.run(silent=silent)
+    total, counted = ring.run()
+    assert counted == ring.names[:4]  # It missed the keys, and stays out.
+    np.testing.assert_array_equal(total, ring.expected(counted))

@@ -149,3 +149,13 @@ def test_a_sparse_party_refuses_a_thin_neighbourhood(circle):
     thin = {i: row for i, row in rows.items() if ring.names[i] not in gone}
     with pytest.raises(Refused, match="too few of this party's peers"):
         ring.handle("p0000", message[:46] + table(thin))
+
+
+def test_parties_lost_between_rounds_are_merely_left_out(circle):
+    ring = circle(40, size=3, **SPARSE)
+    assert ring.run(1)[1] == ring.names
+    few = ring.scheme.degree + 2 - ring.scheme.quorum
+    gone = {ring.names[i] for i in ring.scheme.peers[0][:few]}
+    total, counted = ring.run(2, silent=lambda phase, name: name in gone)
+    assert set(ring.names) - set(counted) >= {*gone, ring.names[0]}
+    np.testing.assert_array_equal(total, ring.expected(counted))

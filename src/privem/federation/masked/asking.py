@@ -13,7 +13,7 @@ from .masks import KEY, SEED, VOTE_BYTES, add_pair_mask, commitment, pad, receip
 from .messages import COMMITMENT_BYTES, Phase, Reader, Reply, request, set_bytes, table
 from .party import KEY_SHARE, SEED_SHARE
 from .prg import Words
-from .primitives import KEY_BYTES, agree, agreement_key, derive, public_bytes
+from .primitives import KEY_BYTES, agreement_key, public_bytes, tag_key
 from .scheme import Scheme, round_context, sum_context
 
 __all__ = ["Asking", "Exchange"]
@@ -137,7 +137,7 @@ class Asking:
             carries,
         )
         self._take_masks_off(total, shared, survivors, shares, receipts, opened)
-        return total, survivors, {i: ahead for i, (_, ahead) in opened.items()}
+        return total, survivors, {i: ahead for i, (_, ahead) in opened.items() if ahead}
 
     # Asking -------------------------------------------------------------------------------------
 
@@ -186,15 +186,17 @@ class Asking:
             raise Refused("a reply of another phase, round or party")
         if phase is Phase.KEYS:
             self.scheme.roster.verify(sender, reply.seal, reply.signed_part())
-        elif not reply.is_tagged(self._tag_key(sender)):
+        elif not reply.is_tagged(self._tag_of(sender)):
             raise Refused(f"a message in the name of {self.names[sender]!r} is not its own")
         return reply
 
-    def _tag_key(self, sender: int) -> bytes:
+    def _tag_of(self, sender: int) -> bytes:
         if sender not in self._tags:
-            secret = agree(self._key, self._keys[sender][:KEY_BYTES])
-            self._tags[sender] = derive(secret, self.session, b"server")
+            self._tags[sender] = self._tag_key(sender, self._keys[sender][:KEY_BYTES])
         return self._tags[sender]
+
+    def _tag_key(self, sender: int, public: bytes) -> bytes:
+        return tag_key(self._key, public, self.session, sender)
 
     # Who is still in ----------------------------------------------------------------------------
 
@@ -222,6 +224,7 @@ class Asking:
     def _read_key(self, reply: Reply) -> bytes:
         if len(reply.body) != 2 * KEY_BYTES or reply.body[KEY_BYTES:] != public_bytes(self._key):
             raise Refused("a key for another server")
+        self._tags[reply.sender] = self._tag_key(reply.sender, reply.body[:KEY_BYTES])
         return reply.body[:KEY_BYTES] + reply.seal
 
     def _read_shares(self, sender: int, reader: Reader) -> bytes:
@@ -279,7 +282,10 @@ class Asking:
             if row[:1] != (SEED_SHARE if i in survivors else KEY_SHARE):
                 raise Refused("a share of the wrong kind")
         opened = {i: shamir.from_bytes(row[1:]) for i, row in rows.items()}
-        return opened, self._read_shares(reply.sender, reader)
+        if self.scheme.shares_ahead:
+            return opened, self._read_shares(reply.sender, reader)
+        reader.end()
+        return opened, b""
 
     # Opening ------------------------------------------------------------------------------------
 
@@ -298,19 +304,20 @@ class Asking:
             element = shamir.combine({p + 1: opened[p][0][i] for p in holders})
             kind = SEED if i in survivors else KEY
             committed = dict(zip((KEY, SEED), (shares[i][:32], shares[i][32:64]), strict=True))
-            self._agrees(i, commitment(kind, element, self.round) == committed[kind])
+            if commitment(kind, element, self.round) != committed[kind]:
+                raise Refused(
+                    f"the shares of {self.names[i]!r} do not give what it committed to: "
+                    "it, or a party that opened a share of it, does not follow the protocol"
+                )
             if i in survivors:
                 np.subtract(total, self_mask(element, self.context, self.size), out=total)
                 continue
             rows = self._rows(i, shares[i])
             for p in self._in(i, survivors):  # What the dropped party would have added.
                 secret = pad(rows[p][messages.BOX_BYTES :], element, self.round, p)
-                self._agrees(i, receipt(secret, self.context, p) == receipts[p][i])
+                if receipt(secret, self.context, p) != receipts[p][i]:
+                    raise Refused(
+                        f"{self.names[i]!r} and {self.names[p]!r} have different masks between "
+                        "them: one of the two does not follow the protocol"
+                    )
                 add_pair_mask(total, secret, self.context, i, p)
-
-    def _agrees(self, i: int, fits: bool) -> None:
-        if not fits:
-            raise Refused(
-                f"the shares of {self.names[i]!r} do not give what it committed to: "
-                "it, or a party that opened a share of it, does not follow the protocol"
-            )

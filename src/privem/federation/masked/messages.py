@@ -27,11 +27,12 @@ INPUT      round u64, size u32, table of the    table of receipts for the peers,
            peers' sealed shares                 vector (u64 each)
 SURVIVORS  set of survivors, table of the       the same set, table of votes for it, one for each
            peers' receipts                      peer in it
-UNMASK     table of the peers' votes for the    table of opened shares (kind u8, share 32), then
-           set                                  the *shares* of the next round
+UNMASK     table of the peers' votes for the    table of opened shares (kind u8, share 32); with
+           set                                  all pairs, then the *shares* of the next round
 =========  ===================================  ================================================
 
-KEYS is asked once a run, SHARES in the first round and of parties whose last UNMASK went missing.
+KEYS is asked once a run; SHARES in the first round and of parties whose last UNMASK went missing,
+on a sparse graph in every round.
 Reading is strict: every length is known beforehand, nothing may be missing and nothing left over.
 """
 

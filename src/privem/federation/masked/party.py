@@ -46,6 +46,7 @@ from .primitives import (
     prf,
     public_bytes,
     seal_box,
+    tag_key,
 )
 from .scheme import MAX_RUN_BYTES, MAX_SIZE, Scheme, round_context, sum_context
 from .shamir import ELEMENT_BYTES, from_bytes
@@ -168,8 +169,9 @@ class MaskedParty:
         if phase is Phase.UNMASK:
             # Forget the round's secrets: only its replies are needed, if they are asked for again.
             now = Round(now.number, b"", {}, context, replies=now.replies)
-            session, ahead = self._prepare(session, now.number + 1)
-            answer += self._shares(ahead)
+            if self._scheme.shares_ahead:
+                session, ahead = self._prepare(session, now.number + 1)
+                answer += self._shares(ahead)
         reply = self._sealed(phase, context, answer)
         now = replace(now, replies={**now.replies, phase: (digest, reply)})
         self._memory = Memory(self._memory.run, session, now, ahead)
@@ -204,13 +206,13 @@ class MaskedParty:
         key = agreement_key(self._agreement_secret(secret))
         bare = Reply(Phase.KEYS, self._me, context, public_bytes(key) + server)
         reply = bare.sealed(self._identity.sign(bare.signed_part()))
-        tags = derive(agree(key, server), context, b"server")
+        tags = tag_key(key, server, context, self._me)
         return replace(memory, session=Session(digest, reply, secret, server, tags)), reply
 
     def _agreement_secret(self, secret: bytes) -> bytes:
         return prf(secret, b"agreement key", self._context)
 
-    # SHARES: in the first round, and when those sent along with UNMASK were lost ----------------
+    # SHARES: where they have not been sent along with UNMASK, or were lost ----------------------
 
     def _share(
         self, digest: bytes, context: bytes, body: Reader, only: int | None
@@ -330,6 +332,7 @@ class MaskedParty:
             for half in (plain[:ELEMENT_BYTES], plain[ELEMENT_BYTES:]):
                 from_bytes(half)
             held[peer] = plain
+        words = _words(contribution(), now.size)
         seed = RoundSecrets(now.secret, context).seed_element
         total = self_mask(seed, now.context, now.size).copy()
         receipts = {}
@@ -337,7 +340,7 @@ class MaskedParty:
             secret = now.pairs[peer].mask
             add_pair_mask(total, secret, now.context, self._me, peer)
             receipts[peer] = receipt(secret, now.context, self._me)
-        total += _words(contribution(), now.size)
+        total += words
         return replace(now, held=held), table(receipts) + vector(total)
 
     def _confirm(self, now: Round, body: Reader) -> tuple[Round, bytes]:

@@ -14,8 +14,12 @@ _START = bytes(16)  # Counter and nonce zero: every seed is used for one stream 
 
 
 @lru_cache(maxsize=4)
-def _zeros(n_bytes: int) -> bytes:
+def _few_zeros(n_bytes: int) -> bytes:
     return bytes(n_bytes)
+
+
+def _zeros(n_bytes: int) -> bytes:
+    return _few_zeros(n_bytes) if n_bytes <= 2**20 else bytes(n_bytes)
 
 
 def stream(seed: bytes, n_bytes: int) -> bytes:

@@ -34,6 +34,7 @@ __all__ = [
     "seal_box",
     "signing_key",
     "tag",
+    "tag_key",
     "verify",
     "verifying_key",
 ]
@@ -74,6 +75,11 @@ def tag(key: bytes, message: bytes) -> bytes:
     from cryptography.hazmat.primitives.poly1305 import Poly1305
 
     return Poly1305.generate_tag(key, message)
+
+
+def tag_key(key: X25519PrivateKey, public: bytes, context: bytes, party: int) -> bytes:
+    """Return what a party and the server agree on for the tags of this party's replies."""
+    return derive(agree(key, public), context, b"server" + party.to_bytes(4, "little"))
 
 
 def agreement_key(private: bytes) -> X25519PrivateKey:

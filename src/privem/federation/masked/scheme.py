@@ -118,6 +118,15 @@ class Scheme:
         """Whether everybody is everybody's peer."""
         return self.degree == len(self.roster) - 1
 
+    @property
+    def shares_ahead(self) -> bool:
+        """Whether shares of a round are sent with the last reply of the round before.
+
+        On a sparse graph they are not: whoever is lost between rounds would count as lost after
+        its shares, and a party that loses too many peers so closes the sum instead of staying out.
+        """
+        return self.all_pairs
+
     @cached_property
     def peers(self) -> tuple[tuple[int, ...], ...]:
         """The peers of every party, by index, in increasing order."""

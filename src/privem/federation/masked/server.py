@@ -100,14 +100,14 @@ class MaskedSums:
     ) -> MaskedSum:
         """Sum the parties' vectors modulo 2^64 without seeing any of them.
 
-        A generator: it yields messages by party id and is sent replies by party id, three times,
-        and twice more in the first round. A party that is missing from the replies, or whose reply
-        does not fit, has dropped out.
+        A generator: it yields messages by party id and is sent replies by party id, three times
+        (four on a sparse graph), and once or twice more in the first round. A party that is missing
+        from the replies, or whose reply does not fit, has dropped out.
 
         Parameters
         ----------
         number
-            Of the round: larger than any before in this run.
+            Of the round: larger than any before in this run, by 1,000 at most.
         size
             How many integers each party contributes.
         about
@@ -140,12 +140,14 @@ class MaskedSums:
 
     def _sum(self, asking: Asking, some: tuple[int, ...]) -> MaskedSum:
         session = self._session
-        keys = session.keys or (yield from asking.for_keys(some))
+        if not session.keys:  # Parties believe them once: they are the run's, whatever follows.
+            keys = yield from asking.for_keys(some)
+            session = self._session = replace(session, keys=keys)
         known = session.shares if session.number == asking.number else {}
-        shares = yield from asking.for_shares(some, keys, known)
+        shares = yield from asking.for_shares(some, session.keys, known)
         total, counted, ahead = yield from asking.for_inputs(shares)
-        # Only now: as long as the sum is not open, trying again sends the same messages.
-        self._session = replace(session, keys=keys, number=asking.number + 1, shares=ahead)
+        # Only now: as long as the sum is not open, trying again is asking the same again.
+        self._session = replace(session, number=asking.number + 1, shares=ahead)
         return total, sorted(asking.names[i] for i in counted)
 
 
