@@ -147,7 +147,7 @@ class Wire(threading.Thread):
         try:
             while chunk := source.recv(65536):
                 self.chunks += 1
-                if self.chunks % 300 == 0:
+                if self.chunks % 40 == 0:
                     self.spoilt += 1
                     if self.spoilt % 2:  # cut short
                         sink.sendall(chunk[: len(chunk) // 2])

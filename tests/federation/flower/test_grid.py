@@ -11,6 +11,7 @@ pytest.importorskip("flwr")
 from privem.federation.flower import MESSAGE_TYPE, grid, require
 from privem.federation.flower.app import client_app, content, payload
 from privem.federation.flower.grid import GridTransport
+from privem.federation.flower.parcel import pack, unpack
 
 require()
 KEYS = {"a": b"key a\n", "b": b"key b\n"}
@@ -143,3 +144,18 @@ def test_a_message_without_our_bytes_is_answered_by_a_refusal():
         ask = Message(record, 11, MESSAGE_TYPE)
         ask.metadata.__dict__["_message_id"] = "1"
         assert payload(ask) == b""
+
+
+def test_a_parcel_holds_the_message_and_announces_no_pieces():
+    from flwr.app import Message
+    from flwr.proto.fleet_pb2 import PullMessagesResponse
+    from flwr.proto.message_pb2 import ObjectTree
+
+    Grid(None)
+    ask = Message(content(b"hello"), 11, MESSAGE_TYPE)
+    packed = pack(ask)
+    assert packed["message_object_trees"] == [ObjectTree(object_id=ask.metadata.message_id)]
+    (found,) = unpack(PullMessagesResponse(**packed))
+    assert payload(found) == b"hello"
+    assert found.metadata == ask.metadata
+    assert unpack(PullMessagesResponse()) == []

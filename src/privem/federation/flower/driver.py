@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import ServerAway
 from . import require
-from .objects import take
+from .parcel import pack, unpack
 
 if TYPE_CHECKING:
     from flwr.serverapp import ServerApp
@@ -34,6 +34,8 @@ serverapp = "privem.federation.flower.app:server_app"
 clientapp = "privem.federation.flower.app:client_app"
 [tool.flwr.app.config]
 """
+# Bytes of messages that go by one request; what is larger goes one by one.
+_TOGETHER = 2**23
 _ACQUIRE = "/flwr.proto.Runtime/AcquireTask"
 _UNREACHABLE = "the server at {} cannot be reached ({}); start it with: privem federate server"
 _NO_TASK = "the server at {} gives us nothing to do"
@@ -100,7 +102,7 @@ def run_app(app: ServerApp, address: str, ca: bytes, secret: bytes) -> None:
 
 def _token(address: str, ca: bytes, secret: bytes) -> str:
     """Start a run, and take its task."""
-    from flwr.proto.control_pb2 import StartRunRequest
+    from flwr.proto.control_pb2 import ListRunsRequest, StartRunRequest
     from flwr.proto.fab_pb2 import Fab
     from flwr.proto.runtime_pb2 import AcquireTaskRequest
     from flwr.supercore.constant import TaskType
@@ -108,6 +110,7 @@ def _token(address: str, ca: bytes, secret: bytes) -> str:
     from flwr.supercore.interceptors import SuperExecAuthHttpInterceptor
 
     with ControlHttpClient.from_server_address(address, False, ca, []) as control:
+        control.ListRuns(ListRunsRequest())  # the SuperLink clears away what ended runs have left
         run = control.StartRun(StartRunRequest(fab=Fab(content=_bundle()))).run_id
     sign = SuperExecAuthHttpInterceptor(master_secret=secret, protected_methods=[_ACQUIRE])
     request = AcquireTaskRequest(supported_task_types=[TaskType.SERVER_APP])
@@ -132,7 +135,7 @@ def _grid(address: str, ca: bytes, token: str) -> Any:
     """A grid that reports trouble at once: the journal is our way to wait and try again."""
     import httpx
     from flwr.app import Message
-    from flwr.proto.runtime_pb2 import PullAppMessagesRequest
+    from flwr.proto.runtime_pb2 import PullAppMessagesRequest, PushAppMessagesRequest
     from flwr.supercore.retry import RetryInvoker
     from flwr.superlink.grid import HttpGrid
 
@@ -146,11 +149,18 @@ def _grid(address: str, ca: bytes, token: str) -> Any:
                 max_time=None,
             )
 
+        def push_messages(self, messages: Iterable[Message]) -> list[str]:
+            parts = [PushAppMessagesRequest(**pack(message)) for message in messages]
+            if sum(part.ByteSize() for part in parts) <= _TOGETHER:
+                for part in parts[1:]:
+                    parts[0].MergeFrom(part)
+                del parts[1:]
+            push = self._runtime_client.PushMessages
+            return [number for part in parts for number in push(part).message_ids]
+
         def pull_messages(self, message_ids: Iterable[str]) -> list[Message]:
-            client, run = self._runtime_client, self.run.run_id
-            found = client.PullMessages(PullAppMessagesRequest(message_ids=message_ids))
-            came = (take(client, self.node, run, tree) for tree in found.message_object_trees)
-            return [message for message in came if message is not None]
+            request = PullAppMessagesRequest(message_ids=message_ids)
+            return unpack(self._runtime_client.PullMessages(request))
 
     return Frank()
 

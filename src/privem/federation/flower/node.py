@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import FederationError
 from . import MESSAGE_TYPE, require
-from .objects import take
+from .parcel import pack, unpack
 
 if TYPE_CHECKING:
     from flwr.app import Message
@@ -116,7 +116,7 @@ class Node:
         while True:
             begun = time.monotonic()
             message = None
-            with suppress(httpx.HTTPStatusError):  # its run ended while we took it
+            with suppress(httpx.HTTPStatusError):  # the server's own trouble: ask again
                 message = self._patiently(self._receive)
             now = time.monotonic()
             if message is None:
@@ -200,10 +200,7 @@ class Node:
         from flwr.proto.fleet_pb2 import PullMessagesRequest
 
         found = self._client.PullMessages(PullMessagesRequest(node=self._node))
-        if not found.messages_list:
-            return None
-        run = found.messages_list[0].metadata.run_id
-        return take(self._client, self._node, run, found.message_object_trees[0])
+        return next(iter(unpack(found)), None)
 
     def _answer(self, message: Message) -> Message:
         from flwr.app import Context, Error, Message, RecordDict
@@ -225,36 +222,13 @@ class Node:
         return self._app(message, context)
 
     def _send(self, message: Message) -> None:
-        from flwr.app.message import remove_content_from_message
-        from flwr.common.serde import message_to_proto
         from flwr.proto.fleet_pb2 import PushMessagesRequest
-        from flwr.supercore.inflatable.inflatable_object import (
-            get_all_nested_objects,
-            get_object_tree,
-        )
-        from flwr.supercore.inflatable.inflatable_protobuf_utils import (
-            make_push_object_fn_protobuf,
-        )
-        from flwr.supercore.inflatable.inflatable_utils import push_objects
 
-        message.metadata.__dict__["_message_id"] = message.object_id
-        bare = remove_content_from_message(message) if message.has_content() else message
-        answer = self._client.PushMessages(
-            PushMessagesRequest(
-                node=self._node,
-                messages_list=[message_to_proto(bare)],
-                message_object_trees=[get_object_tree(message)],
-                clientapp_runtime_list=[0.0],  # how long it took is nobody's business
-            )
+        # How long it took is nobody's business.
+        request = PushMessagesRequest(
+            node=self._node, clientapp_runtime_list=[0.0], **pack(message)
         )
-        run = message.metadata.run_id
-        push_objects(
-            get_all_nested_objects(message),
-            make_push_object_fn_protobuf(
-                self._client.PushObject, self._node, run, answer.session_id
-            ),
-            object_ids_to_push=set(answer.objects_to_push),
-        )
+        self._client.PushMessages(request)
 
     def _leave(self) -> None:
         import httpx
