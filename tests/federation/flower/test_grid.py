@@ -8,7 +8,7 @@ import pytest
 
 pytest.importorskip("flwr")
 
-from privem.federation.flower import MESSAGE_TYPE, grid, require
+from privem.federation.flower import MESSAGE_TYPE, grid, pace, require
 from privem.federation.flower.app import client_app, content, payload
 from privem.federation.flower.grid import GridTransport
 from privem.federation.flower.parcel import pack, unpack
@@ -56,8 +56,8 @@ class Grid:
 @pytest.fixture(autouse=True)
 def quick(monkeypatch):
     monkeypatch.setattr(grid, "_AGAIN", 0.02)
-    monkeypatch.setattr(grid, "_SOON", 0.001)
     monkeypatch.setattr(grid, "_LATER", 0.01)
+    monkeypatch.setattr(pace, "_SOON", 0.001)
 
 
 @pytest.mark.parametrize("trouble", ["lost", "error"])
@@ -159,3 +159,41 @@ def test_a_parcel_holds_the_message_and_announces_no_pieces():
     assert payload(found) == b"hello"
     assert found.metadata == ask.metadata
     assert unpack(PullMessagesResponse()) == []
+
+
+class Clock:
+    """Time that passes by sleeping alone."""
+
+    def __init__(self):
+        self.now = 100.0
+
+    def monotonic(self):
+        return self.now
+
+    def sleep(self, seconds):
+        self.now += seconds
+
+
+def test_a_wait_is_not_much_longer_for_its_pauses(monkeypatch):
+    monkeypatch.setattr(pace, "_SOON", 0.015)
+    monkeypatch.setattr(pace, "time", clock := Clock())
+    keeper = pace.Pace()
+
+    def wait(need):
+        """How much later it is seen than it is there, and after how many looks."""
+        keeper.begin()
+        end, looks = clock.now + need, 0
+        while not looks or clock.now < end:
+            keeper.pause()
+            looks += 1
+        keeper.came()
+        return clock.now - end, looks
+
+    for need in (0.05, 30.0, 0.3, 3.0, 0.06):
+        assert wait(need)[0] <= max(0.0151, 0.0626 * need)
+    for _ in range(4):
+        wait(0.05)
+    assert wait(0.05)[1] <= 2  # of what comes regularly, few looks come too early
+    for _ in range(4):
+        wait(30.0)
+    assert wait(0.05)[0] <= 0.2  # nor does a surprise lie for long

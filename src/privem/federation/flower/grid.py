@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING
 
 from ..errors import ServerAway
 from . import MESSAGE_TYPE
+from .pace import Pace
 
 if TYPE_CHECKING:
     from flwr.serverapp import Grid
 
 __all__ = ["GridTransport"]
 
-# Seconds between two looks for replies, and how many times as long as the last look took: asking
-# is work for the SuperLink, which a busy one should not have.
-_SOON, _LATER, _CALM = 0.02, 0.5, 4.0
 # After how many seconds a message is sent again, at first; then twice as long, up to the other.
 _AGAIN, _RARELY = 2.0, 30.0
+# After how many seconds a party that has never been there is looked for again.
+_LATER = 0.5
 
 
 class GridTransport:
@@ -41,6 +41,7 @@ class GridTransport:
         self._grid, self._patience = grid, patience
         self._names = {key.strip(): name for name, key in nodes.items()}
         self._ids: dict[str, int] = {}
+        self._pace = Pace()
 
     def exchange(self, mail: Mapping[str, bytes]) -> dict[str, bytes]:
         """Replies by party; whoever is silent for too long is missing."""
@@ -57,9 +58,10 @@ class GridTransport:
         sent: dict[str, str] = {}
         due = dict.fromkeys(mail, 0.0)
         gap = dict.fromkeys(mail, _AGAIN)
+        took = 0.0
         end = time.monotonic() + self._patience
-        while time.monotonic() < end:
-            now = time.monotonic()
+        self._pace.begin()
+        while (now := time.monotonic()) < end:
             late = {n: mail[n] for n in mail if n not in replies and due[n] <= now}
             for name, number in self._send(late).items():
                 if not number:  # not there yet
@@ -67,13 +69,15 @@ class GridTransport:
                     continue
                 sent[number] = name
                 due[name], gap[name] = now + gap[name], min(2 * gap[name], _RARELY)
+            self._pace.pause(took)
             begun = time.monotonic()
             came = self._collect(sent)
+            took = time.monotonic() - begun
             replies |= came
             if len(replies) == len(mail):
+                self._pace.came()
                 break
             sent = {number: name for number, name in sent.items() if name not in came}
-            time.sleep(min(max(_CALM * (time.monotonic() - begun), _SOON), _LATER))
         return replies
 
     def _send(self, mail: Mapping[str, bytes]) -> dict[str, str]:

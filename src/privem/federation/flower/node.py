@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import FederationError
 from . import MESSAGE_TYPE, require
+from .pace import Pace
 from .parcel import pack, unpack
 
 if TYPE_CHECKING:
@@ -19,10 +20,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Node"]
 
-# Seconds between two questions for messages, and how many times as long as the last one took:
-# asking is work for the SuperLink. When none has come for a while, as long as is good for idling.
-_SOON, _LATER, _CALM = 0.03, 1.0, 6.0
-_IDLE = 20.0
 _RECONNECT, _GRACE = 0.5, 10.0
 
 
@@ -112,23 +109,23 @@ class Node:
     def _converse(self) -> None:
         import httpx
 
-        last = time.monotonic()
+        pace, took = Pace(), 0.0
         while True:
+            pace.pause(took)
             begun = time.monotonic()
             message = None
             with suppress(httpx.HTTPStatusError):  # the server's own trouble: ask again
                 message = self._patiently(self._receive)
-            now = time.monotonic()
+            took = time.monotonic() - begun
             if message is None:
-                calm = _LATER if now - last > _IDLE else _CALM * (now - begun)
-                time.sleep(min(max(calm, _SOON), _LATER))
                 continue
-            last = now
+            pace.came()
             reply = self._answer(message)
             try:
                 self._patiently(partial(self._send, reply))
             except httpx.HTTPStatusError:
                 self._say("a reply came too late: its run is over")
+            pace.begin()
 
     def _patiently(self, call: Callable[[], Any]) -> Any:
         """Call, and wait as long as there is no server; say so once."""
