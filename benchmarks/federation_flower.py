@@ -2,8 +2,9 @@
 
 A SuperLink with TLS, three nodes with keys, a fit; an exact k-means of a few iterations, so that a
 party itself has almost nothing to do. "exchange" is one message to every party and all replies, by
-the clock; "parties" what the slowest party needs for its part, in this process. What is between is
-Flower's. SuperLink and a node: their CPU time per exchange.
+the clock; "parties" what the slowest party needs for its part, in this process; "polls" how long
+the slowest party's message and its reply lay at the SuperLink before we looked for them. The rest
+is Flower's. SuperLink and a node: their CPU time per exchange.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ COLUMNS = {
     "exchange ms": ">11.0f",
     "longest": ">7.0f",
     "parties ms": ">10.1f",
+    "polls ms": ">8.0f",
     "SuperLink CPU ms": ">16.0f",
     "node CPU ms": ">11.0f",
 }
@@ -40,17 +42,69 @@ LOW, HIGH, MOST = -10.0, 20.0, 2000
 
 
 class _Timed:
-    """A transport, and how long each exchange takes."""
+    """A grid's transport, and how long each exchange takes."""
 
-    def __init__(self, inner: Any) -> None:
-        self._inner = inner
+    def __init__(self, grid: Any, keys: Mapping[str, bytes]) -> None:
+        from privem.federation.flower.grid import GridTransport
+
+        self._grid, self._inner = grid, GridTransport(self, keys, 120.0)
+        self.get_nodes = grid.get_nodes
         self.seconds: list[float] = []
+        # Of each exchange: when the messages were there, and by node when its reply was looked for.
+        self.seen: list[tuple[float, dict[int, float]]] = []
 
     def exchange(self, mail: Mapping[str, bytes]) -> dict[str, bytes]:
         began = time.monotonic()
         replies: dict[str, bytes] = self._inner.exchange(mail)
         self.seconds.append(time.monotonic() - began)
         return replies
+
+    def push_messages(self, messages: list[Any]) -> Any:
+        numbers = self._grid.push_messages(messages)
+        self.seen.append((time.monotonic(), {}))
+        return numbers
+
+    def pull_messages(self, numbers: list[str]) -> Any:
+        looked = time.monotonic()
+        found = self._grid.pull_messages(numbers)
+        self.seen[-1][1].update({message.metadata.src_node_id: looked for message in found})
+        return found
+
+
+def _noting(path: Path) -> None:
+    """From now on, this party's node writes down when it looked and when it had answered."""
+    from privem.federation.flower.node import Node
+
+    receive, send = Node._receive, Node._send
+    looked = 0.0
+
+    def receiving(node: Any) -> Any:
+        nonlocal looked
+        looked = time.monotonic()
+        return receive(node)
+
+    def sending(node: Any, message: Any) -> None:
+        began = looked
+        send(node, message)
+        with path.open("a") as file:
+            file.write(f"{node._node.node_id} {began} {time.monotonic()}\n")
+
+    Node._receive, Node._send = receiving, sending  # type: ignore[method-assign]
+
+
+def _lying(seen: list[tuple[float, dict[int, float]]], notes: list[Path]) -> list[float]:
+    """Of each exchange, how long the slowest party's message and its reply waited for a look.
+
+    All are on one machine, whose processes share the monotonic clock.
+    """
+    lines = [line.split() for path in notes for line in path.read_text().splitlines()]
+    said = [(int(node), float(looked), float(sent)) for node, looked, sent in lines]
+    waits = []
+    for there, found in seen:
+        answers = [max(line for line in said if line[0] == n and line[1] < found[n]) for n in found]
+        node, looked, sent = max(answers, key=lambda line: line[2])
+        waits.append(max(0.0, looked - there) + max(0.0, found[node] - sent))
+    return waits
 
 
 class _Slowest(InProcess):
@@ -94,7 +148,6 @@ def _real(rows: dict[str, np.ndarray], protection: str, iterations: int) -> dict
     from privem.federation.errors import ServerAway
     from privem.federation.flower.driver import run_app
     from privem.federation.flower.folders import Terms
-    from privem.federation.flower.grid import GridTransport
 
     with socket.socket() as trial:
         trial.bind(("127.0.0.1", 0))
@@ -113,7 +166,8 @@ def _real(rows: dict[str, np.ndarray], protection: str, iterations: int) -> dict
         quiet["stderr"] = subprocess.DEVNULL
         running = [subprocess.Popen([*command, "server", "fed/server"], **quiet)]
         for name in NAMES:
-            words = [*command, "party", f"fed/{name}", f"{name}.csv"]
+            words = [sys.executable, __file__, f"{name}.notes"]
+            words += ["federate", "party", f"fed/{name}", f"{name}.csv"]
             running.append(subprocess.Popen(words, **quiet))
         try:
             server = folder / "fed" / "server"
@@ -123,14 +177,17 @@ def _real(rows: dict[str, np.ndarray], protection: str, iterations: int) -> dict
 
             @app.main()
             def main(grid: Grid, context: Any) -> None:
-                timed = _Timed(GridTransport(grid, terms.keys, 120.0))
+                timed = _Timed(grid, terms.keys)
                 federation = Federation.over(terms.agreement, timed)
                 _fit(federation, 1)  # all are there, and have been asked once
                 timed.seconds.clear()
+                timed.seen.clear()
                 before = [_cpu(process) for process in running]
                 _fit(federation, iterations)
                 spent = [_cpu(process) - old for process, old in zip(running, before, strict=True)]
-                found.update(seconds=timed.seconds, spent=spent)
+                time.sleep(0.2)  # until the last notes are written
+                waits = _lying(timed.seen, [folder / f"{name}.notes" for name in NAMES])
+                found.update(seconds=timed.seconds, spent=spent, waits=waits)
 
             while not found:
                 try:
@@ -158,6 +215,14 @@ def rows(quick: bool = False) -> Iterator[dict[str, Any]]:
             "exchange ms": 1e3 * statistics.median(seconds),
             "longest": 1e3 * max(seconds),
             "parties ms": 1e3 * statistics.median(_alone(held, protection, iterations)),
+            "polls ms": 1e3 * statistics.median(found["waits"]),
             "SuperLink CPU ms": 1e3 * spent[0] / len(seconds),
             "node CPU ms": 1e3 * statistics.mean(spent[1:]) / len(seconds),
         }
+
+
+if __name__ == "__main__":  # a party of the benchmark
+    from privem.cli import main
+
+    _noting(Path(sys.argv.pop(1)))
+    main()
