@@ -1,10 +1,10 @@
 """federation_flower: what an exchange costs when real processes talk over Flower on loopback.
 
-A SuperLink with TLS, three nodes with keys, a fit; an exact k-means of a few iterations, so that a
-party itself has almost nothing to do. "exchange" is one message to every party and all replies, by
-the clock; "parties" what the slowest party needs for its part, in this process; "polls" how long
-the slowest party's message and its reply lay at the SuperLink before we looked for them. The rest
-is Flower's. SuperLink and a node: their CPU time per exchange.
+A SuperLink with TLS, three nodes with keys, a fit: an exact k-means of a few iterations, in which a
+party of 200 records has almost nothing to do, and one of millions much. "exchange" is one message
+to every party and all replies, by the clock; "parties" what the slowest party needs for its part,
+in this process; "polls" how long the slowest party's message and its reply lay at the SuperLink
+before we looked for them. The rest is Flower's. SuperLink and a node: their CPU time per exchange.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import polars as pl
 
 from privem import KMeans
 from privem.federation import Federation, InProcess, Party
@@ -28,7 +29,7 @@ from privem.federation import Federation, InProcess, Party
 __all__ = ["COLUMNS", "rows"]
 
 COLUMNS = {
-    "case": "<24",
+    "case": "<28",
     "exchanges": ">9.0f",
     "exchange ms": ">11.0f",
     "longest": ">7.0f",
@@ -38,7 +39,7 @@ COLUMNS = {
     "node CPU ms": ">11.0f",
 }
 NAMES = ("north", "west", "south")
-LOW, HIGH, MOST = -10.0, 20.0, 2000
+LOW, HIGH, MOST = -10.0, 20.0, 10**8
 
 
 class _Timed:
@@ -134,8 +135,19 @@ def _fit(federation: Federation, iterations: int) -> None:
     KMeans(3, epsilon=None, tol=0.0, max_iter=iterations, random_state=0).fit(federation)
 
 
+def _written(rows: np.ndarray, folder: Path, name: str) -> Path:
+    path = folder / f"{name}.parquet"
+    pl.DataFrame(rows, schema=["x", "y"]).write_parquet(path)
+    return path
+
+
 def _alone(rows: dict[str, np.ndarray], protection: str, iterations: int) -> list[float]:
-    members = [Party(rows[name], name) for name in NAMES]
+    with tempfile.TemporaryDirectory() as place:
+        members = [Party(_written(rows[name], Path(place), name), name) for name in NAMES]
+        return _timed(members, protection, iterations)
+
+
+def _timed(members: list[Party], protection: str, iterations: int) -> list[float]:
     federation = Federation(members, protection=protection, bounds=(LOW, HIGH), rows=MOST)
     federation.transport = slowest = _Slowest(members)
     _fit(federation, iterations)
@@ -155,8 +167,7 @@ def _real(rows: dict[str, np.ndarray], protection: str, iterations: int) -> dict
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
         for name in NAMES:
-            path = folder / f"{name}.csv"
-            np.savetxt(path, rows[name], delimiter=",", header="x,y", comments="")
+            _written(rows[name], folder, name)
         command = [sys.executable, "-m", "privem.cli", "federate"]
         init = ["init", "fed", "--protection", protection, "--address", address]
         init += [word for name in NAMES for word in ("--party", name)]
@@ -167,7 +178,7 @@ def _real(rows: dict[str, np.ndarray], protection: str, iterations: int) -> dict
         running = [subprocess.Popen([*command, "server", "fed/server"], **quiet)]
         for name in NAMES:
             words = [sys.executable, __file__, f"{name}.notes"]
-            words += ["federate", "party", f"fed/{name}", f"{name}.csv"]
+            words += ["federate", "party", f"fed/{name}", f"{name}.parquet"]
             running.append(subprocess.Popen(words, **quiet))
         try:
             server = folder / "fed" / "server"
@@ -204,13 +215,15 @@ def _real(rows: dict[str, np.ndarray], protection: str, iterations: int) -> dict
 def rows(quick: bool = False) -> Iterator[dict[str, Any]]:
     """Rows of the table."""
     rng = np.random.default_rng(0)
-    held = {n: rng.normal(c, 1.5, (200, 2)) for n, c in zip(NAMES, (0.0, 4.0, 8.0), strict=True)}
-    for protection in ("plain", "masked"):
+    many = 10**6 if quick else 10**7
+    for protection, most in (("plain", 200), ("masked", 200), ("plain", many)):
+        sizes = zip(NAMES, (0.0, 4.0, 8.0), (200, 200, most), strict=True)
+        held = {n: np.clip(rng.normal(c, 1.5, (m, 2)), LOW, HIGH) for n, c, m in sizes}
         iterations = 2 if quick else 8
         found = _real(held, protection, iterations)
         seconds, spent = found["seconds"], found["spent"]
         yield {
-            "case": f"three parties, {protection}",
+            "case": f"{protection}, up to {most:,} rows",
             "exchanges": len(seconds),
             "exchange ms": 1e3 * statistics.median(seconds),
             "longest": 1e3 * max(seconds),
