@@ -158,3 +158,20 @@ def test_the_federations_folder_stands_for_its_servers(tmp_path):
     assert len(said) == 1
     assert "Fit 0001: finished" in said.pop()
     assert agreed(fed, Kind.gmm) == agreed(fed / "server", Kind.gmm) == {}
+
+
+def test_files_without_column_names(tmp_path):
+    """Their columns are called x0, x1, as privem fit and privem sample do."""
+    bounds = ["--bound", "x0=-6:6", "--bound", "x1=-7:7", "--rows", "2000"]
+    assert found(tmp_path / "fed", *bounds).exit_code == 0
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-5, 5, (90, 2))
+    np.save(tmp_path / "north.npy", X)
+    terms = PartyFolder(tmp_path / "fed" / "north").terms
+    rows, more = _rows(terms, tmp_path / "north.npy", None)
+    assert tuple(rows.names) == ("x0", "x1")
+    assert more == {}
+    np.testing.assert_array_equal(next(iter(rows.blocks(90))).X, X)
+    np.save(tmp_path / "wide.npy", np.zeros((3, 3)))
+    with pytest.raises(ValueError, match="are called x0, x1, x2; the federation agreed on x0, x1"):
+        _rows(terms, tmp_path / "wide.npy", None)

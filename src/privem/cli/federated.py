@@ -94,10 +94,25 @@ def _rows(terms: Terms, data: Path, weight: str | None) -> tuple[Any, dict[str, 
     if terms.agreement.categories is not None:
         known = {"categories": terms.agreement.categories}
         return read_categories(data, terms.columns, weight), known
-    rows = read_file(data, columns=terms.columns, weight=weight)
+    if data.suffix == ".npy" and terms.columns is not None:
+        rows: Any = _unnamed(data, terms.columns, weight)
+    else:
+        rows = read_file(data, columns=terms.columns, weight=weight)
     if not terms.agreement.target or terms.columns is None:
         return rows, {}
     return rows, {"y": terms.columns[-1]}
+
+
+def _unnamed(data: Path, columns: tuple[str, ...], weight: str | None) -> Any:
+    """Rows of a file without column names, where those agreed on are x0, x1, and so on."""
+    rows: Any = read_file(data, weight=weight)
+    called = tuple(f"x{j}" for j in range(rows.n_features))
+    if called != columns:
+        raise ValueError(
+            f"{str(data)!r}: the columns of a .npy file are called {', '.join(called)}; the "
+            f"federation agreed on {', '.join(columns)}: use a .csv or .parquet file"
+        )
+    return replace(rows, names=called)
 
 
 def _tell_bounds(estimator: Any, settings: Settings, agreement: Agreement) -> None:
