@@ -14,9 +14,9 @@ from privem import (
     SymmetricMixture,
     private_mean,
 )
-from privem.estimators.people import owners, per_person
 from privem.federation import Party
 from privem.sources import read_file
+from privem.sources.owned import owners, per_person
 from privem.sources.persons import identifiers
 
 # As numbers in double precision, the first two would be one person.

@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 
 from privem.core import Block, Stage
 from privem.estimators import FactorAnalysis, GaussianMixture, KMeans, opening
-from privem.estimators.people import per_person
 from privem.models.gaussian_mixture import Mixture
 from privem.models.private_kmeans import BoundedClusterQuery
 from privem.models.private_mixture import BoundedQuery
@@ -22,6 +21,7 @@ from privem.models.region import Region
 from privem.models.sensitivity import MomentWeights
 from privem.noise.discrete import Discrete
 from privem.sources import LocalSource, read_file, read_rows
+from privem.sources.owned import per_person
 from privem.tree import ravel
 
 ESTIMATORS = [

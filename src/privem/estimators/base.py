@@ -22,15 +22,15 @@ from ..sources import ArrayRows, FrameRows, LocalSource, is_path, read_file
 from ..sources.checks import refuse_nan, refuse_non_finite
 from ..sources.files import ScanRows
 from ..sources.frame import is_frame
-from ..sources.joined import JoinedRows
 from ..sources.local import effective_threads, one_blas_thread
+from ..sources.owned import Owned, group_column, labels_of
 from ..sources.persons import split_frame
 from ..sources.types import TYPES, type_name
 from .federated import open_federation, refuse_rows_arguments
 from .limits import in_order
 from .opening import length_of, private_rows, unchecked, weights_of, without_values
 from .parameters import check_int
-from .people import People, group_column, labels_of, owners, per_person
+from .people import People
 from .private import ESTIMATED, Terms, forget_private
 from .store import save_model
 from .unreleased import missing_attribute
@@ -177,9 +177,7 @@ class Estimator(BaseEstimator):  # type: ignore[misc]
     def _owned(self, rows: Rows, groups: Any) -> tuple[Source, People]:
         """Opened rows as the source of a private fit, and who they belong to.
 
-        Whose rows they are is read before the first release, held as one weight, one number and
-        one mark per row, and leaves by no other way than through weighted sums: in a file as in
-        an array, a person is the average of their rows (docs/proofs/release.md, section 8).
+        Whose rows they are is read before the first release.
         """
         if isinstance(rows, Federation):
             refuse_rows_arguments(None, groups)
@@ -188,17 +186,10 @@ class Estimator(BaseEstimator):  # type: ignore[misc]
         labels = labels_of(rows, groups)
         if labels is None:
             return LocalSource(rows, self.n_jobs), People("record", length_of(rows), weighted)
-        assert isinstance(rows, ArrayRows | FrameRows | JoinedRows | ScanRows)
-        streamed = isinstance(rows, ScanRows)
-        weight, chosen = per_person(labels, len(labels) if streamed else length_of(rows))
-        own = rows.weights() if isinstance(rows, ScanRows) else rows.weight
-        if own is not None:
-            if own.shape != weight.shape:
-                raise ValueError(f"sample_weight has shape {own.shape}, expected {weight.shape}")
-            weight = weight * np.clip(own, 0.0, self.max_weight)
-        persons = rows.take(chosen)
-        source = LocalSource(replace(rows, weight=weight), self.n_jobs, persons, owners(labels))
-        return source, People("person", len(chosen), weighted)
+        length = None if isinstance(rows, ScanRows) else length_of(rows)
+        owned = Owned.of(rows, labels, length, self.max_weight)
+        source = LocalSource(owned.rows, self.n_jobs, owned.persons, owned.owner)
+        return source, People("person", owned.count, weighted)
 
     def _terms(self, d: int | None, isotropic: bool = False) -> Terms:
         """The terms of privacy, checked; ``d=None`` before there are data."""

@@ -12,9 +12,10 @@ from ..meter import Meter
 from ..plans.private.allowance import Allowance, Part
 from ..plans.private.devices import Rounds
 from ..plans.private.preamble import Preamble
+from ..sources.owned import labels_of
 from ..statement import Statement
 from .parameters import check_option
-from .people import People, labels_of
+from .people import People
 from .private import Terms
 
 __all__ = ["asked", "check_trust", "crowd", "planned", "signed"]

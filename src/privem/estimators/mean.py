@@ -17,8 +17,8 @@ from ..plans.private.mean import MEAN_METHODS, PrivateMeanPlan
 from ..run import run
 from ..sources import ArrayRows, FrameRows, LocalSource, is_path, read_file
 from ..sources.checks import refuse_nan
-from ..sources.files import ScanRows
 from ..sources.frame import is_frame
+from ..sources.owned import Owned, group_column, labels_of
 from ..sources.persons import split_frame
 from ..statement import Statement
 from ..tree import Array
@@ -26,7 +26,7 @@ from .federated import begin_mean, refuse_rows_arguments
 from .measured import Measured, say_measured
 from .opening import private_rows
 from .parameters import check_float, check_int, check_option
-from .people import People, group_column, labels_of, owners, per_person
+from .people import People
 from .private import ESTIMATED, Terms
 
 __all__ = ["PrivateMean", "private_mean"]
@@ -276,10 +276,9 @@ def _source(rows: Rows, groups: Any, trust: str, n_jobs: int | None) -> tuple[So
     labels = labels_of(rows, groups)
     if labels is None:
         return LocalSource(rows, n_jobs), People("record", count, False)
-    assert isinstance(rows, ArrayRows | FrameRows | ScanRows)
-    weight, chosen = per_person(labels, len(labels) if count is None else count)
-    source = LocalSource(replace(rows, weight=weight), n_jobs, rows.take(chosen), owners(labels))
-    return source, People("person", len(chosen), False)
+    owned = Owned.of(rows, labels, count)
+    source = LocalSource(owned.rows, n_jobs, owned.persons, owned.owner)
+    return source, People("person", owned.count, False)
 
 
 def _per_column(name: str, value: Any, d: int) -> Array:

@@ -16,10 +16,10 @@ from ..sources import ArrayRows, FrameRows, is_path, read_file
 from ..sources.files import ScanRows
 from ..sources.frame import is_frame
 from ..sources.joined import JoinedRows
+from ..sources.owned import group_column
 from ..tree import Array
 from .base import Estimator
 from .opening import private_rows, unchecked
-from .people import group_column
 
 __all__ = ["TargetEstimator"]
 

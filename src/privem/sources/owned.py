@@ -1,0 +1,119 @@
+"""Rows of persons: who each row belongs to, and rows in which each person counts once."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..core import Rows
+from ..tree import Array
+from .array import ArrayRows
+from .files import ScanRows
+from .frame import FrameRows
+from .joined import JoinedRows
+
+__all__ = ["Owned", "group_column", "labels_of", "owners", "per_person"]
+
+
+@dataclass(frozen=True)
+class Owned:
+    """Rows by person: what a source needs to hide persons with all their records.
+
+    A person is the average of their rows (docs/proofs/release.md, section 8). Whose rows they are
+    is held as one weight, one number and one mark per row, and leaves by no other way than through
+    weighted sums: in a file as in an array.
+    """
+
+    rows: Rows
+    """Weighted so that each person counts once."""
+    persons: Rows
+    """One row of each, drawn at random."""
+    owner: NDArray[np.int64]
+    """The person each row belongs to."""
+    count: int
+
+    @classmethod
+    def of(cls, rows: Rows, labels: Any, length: int | None, cap: float = 1.0) -> Owned:
+        """Rows whose owners are ``labels``; weights of their own count within [0, cap].
+
+        ``length`` is how many rows there are, where that is known without reading them.
+        """
+        assert isinstance(rows, ArrayRows | FrameRows | JoinedRows | ScanRows)
+        weight, chosen = per_person(labels, len(labels) if length is None else length)
+        own = rows.weights() if isinstance(rows, ScanRows) else rows.weight
+        if own is not None:
+            if own.shape != weight.shape:
+                raise ValueError(f"sample_weight has shape {own.shape}, expected {weight.shape}")
+            weight = weight * np.clip(own, 0.0, cap)
+        return cls(replace(rows, weight=weight), rows.take(chosen), owners(labels), len(chosen))
+
+
+def _labels(groups: Any) -> NDArray[Any]:
+    """Identifiers as they are: NumPy would make all of a list text, or round it, for one entry."""
+    return np.asarray(groups, dtype=None if hasattr(groups, "dtype") else object)
+
+
+def owners(groups: Any) -> NDArray[np.int64]:
+    """The person each row belongs to, numbered from zero."""
+    return np.unique(_labels(groups), return_inverse=True)[1].astype(np.int64)
+
+
+def group_column(path: Any, groups: Any) -> str | None:
+    """The column of a file that ``groups`` names; a ``.npy`` file takes the values."""
+    if groups is None or isinstance(groups, str):
+        return groups
+    if Path(path).suffix == ".npy":
+        return None
+    raise TypeError("the groups of a file are one of its columns: give its name (a string)")
+
+
+def labels_of(rows: Rows, groups: Any) -> Any:
+    """Who each of the opened rows belongs to, or ``None``: given, or a column kept beside them."""
+    if isinstance(rows, ScanRows):
+        if rows.groups is not None:
+            return rows.owners()
+    elif isinstance(rows, JoinedRows):
+        return labels_of(rows.rows, groups)
+    elif isinstance(rows, ArrayRows | FrameRows) and rows.groups is not None:
+        return rows.groups
+    if groups is None or isinstance(rows, ArrayRows | FrameRows):
+        return groups
+    raise TypeError("name the groups when opening the rows: read_file(groups=...)")
+
+
+def missing(labels: NDArray[Any]) -> bool:
+    """Whether there is a label that stands for none: NaN, NaT, None, pandas.NA."""
+    if labels.dtype.kind == "O":
+        return any(label is None or str(label) == "<NA>" or label != label for label in labels)
+    return labels.dtype.kind in "fcmM" and bool(np.any(labels != labels))
+
+
+def per_person(groups: Any, rows: int | None) -> tuple[Array, NDArray[np.int64]]:
+    """Weights that let each person count once, and one row of each person, drawn at random.
+
+    A person with m rows weighs 1/m per row: what they contribute is an average of contributions,
+    which moves a sum no more than one record does, whether they join, leave or are replaced.
+    """
+    labels = _labels(groups)
+    if labels.shape != (rows,):
+        if isinstance(groups, str):
+            raise TypeError("groups names a column, which arrays do not have; pass the values")
+        raise ValueError(f"groups has shape {labels.shape}, expected ({rows},)")
+    if missing(labels):
+        raise ValueError(
+            "groups contains missing values: whose rows those are is unknown, and nobody would be "
+            "hidden; drop them or give each such row an owner of its own"
+        )
+    try:
+        _, person, counts = np.unique(labels, return_inverse=True, return_counts=True)
+    except TypeError:
+        raise TypeError("groups mixes values that cannot be compared; make them all text") from None
+    keys = np.frombuffer(os.urandom(8 * len(person)), dtype=np.uint64)
+    order = np.lexsort((keys, person))
+    first = np.concatenate([[0], np.cumsum(counts)[:-1]])
+    return 1.0 / counts[person], order[first]
