@@ -39,7 +39,7 @@ def federation(folder, files):
     parties = []
     for name in PARTIES:
         place = PartyFolder(folder / name)
-        rows, more = _rows(place.terms, files / f"{name}.csv", None)
+        rows, more = _rows(place.terms, files / f"{name}.csv", None, None)
         parties.append(place.party(rows, None, 1e-6, **more))
     return Federation.over(place.terms.agreement, InProcess(parties))
 
@@ -168,10 +168,10 @@ def test_files_without_column_names(tmp_path):
     X = rng.uniform(-5, 5, (90, 2))
     np.save(tmp_path / "north.npy", X)
     terms = PartyFolder(tmp_path / "fed" / "north").terms
-    rows, more = _rows(terms, tmp_path / "north.npy", None)
+    rows, more = _rows(terms, tmp_path / "north.npy", None, None)
     assert tuple(rows.names) == ("x0", "x1")
     assert more == {}
     np.testing.assert_array_equal(next(iter(rows.blocks(90))).X, X)
     np.save(tmp_path / "wide.npy", np.zeros((3, 3)))
     with pytest.raises(ValueError, match="are called x0, x1, x2; the federation agreed on x0, x1"):
-        _rows(terms, tmp_path / "wide.npy", None)
+        _rows(terms, tmp_path / "wide.npy", None, None)

@@ -108,12 +108,6 @@ def test_targets_that_are_none_are_refused_at_once(rows, y, words):
         Party(rows, "a", y)
 
 
-def test_rows_of_persons_are_refused(tmp_path):
-    (tmp_path / "rows.csv").write_text("who,a,b\nx,1,2\nx,3,4\n")
-    with pytest.raises(ValueError, match="not persons"):
-        Party(read_file(tmp_path / "rows.csv", groups="who"), "a")
-
-
 def parties(y, **more):
     X = EXACT[1].data()[0]
     return [Party(X[i::3], f"party {i}", None if y is None else y[i::3], **more) for i in range(3)]

@@ -44,6 +44,7 @@ class Server:
         self.party = Party(X, "party 0", **party)
         like = {"categories": party["categories"]} if "categories" in party else {}
         like |= {"y": party["y"][:2]} if "y" in party else {}
+        like |= {"groups": [1, 2]} if party.get("groups") is not None else {}
         others = [Party(X[:2], f"party {i}", **like) for i in (1, 2)]
         self.federation = Federation([self.party, *others], protection=protection)
         self.agreement = self.federation.agreement

@@ -107,6 +107,12 @@ def init(
     weighted: Annotated[
         bool, typer.Option("--weighted", help="Records have weights (party --weight).")
     ] = False,
+    persons: Annotated[
+        bool,
+        typer.Option(
+            "--persons", help="Private fits hide persons with all their records (party --groups)."
+        ),
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """Found a federation: what all agree on, the server's certificate and, to try, the keys.
@@ -131,6 +137,7 @@ def init(
         minimum=minimum,
         rows=None if rows is None else float(rows),
         weighted=weighted,
+        persons=persons,
     )
     if as_json:
         emit_json(terms)
@@ -138,9 +145,10 @@ def init(
     emit(f"Federation of {', '.join(terms['parties'])}, protection {protection}.\n\n")
     emit(f"{terms['trust']}\n\n")
     emit(f"Next:  privem federate server {folder / 'server'}\n")
+    more = f"{' --weight COLUMN' if weighted else ''}{' --groups COLUMN' if persons else ''}"
     for name in terms["parties"]:
         where = folder / name if name in (party or []) else f"FOLDER-OF-{name}"
-        emit(f"       privem federate party {where} DATA\n")
+        emit(f"       privem federate party {where} DATA{more}\n")
     what = "-m regression-mixture -k 2" if target else "-m categorical -k 2" if category else "-k 3"
     emit(f"       privem federate run {folder / 'server'} {what} -o model.json\n")
 
@@ -178,6 +186,12 @@ def party(
         str | None,
         typer.Option("--weight", metavar="COLUMN", help="A column that says how much a row counts"),
     ] = None,
+    groups: Annotated[
+        str | None,
+        typer.Option(
+            "--groups", metavar="COLUMN", help="A column that says whom a row belongs to."
+        ),
+    ] = None,
     n_jobs: Annotated[
         int | None, typer.Option("--n-jobs", help="Threads; -1 uses every core.")
     ] = None,
@@ -187,7 +201,7 @@ def party(
     FOLDER is the party's; DATA a .csv, .parquet or .npy file, or a folder of them. What was
     answered is remembered in FOLDER: stopped or killed, start it again and it goes on.
     """
-    take_part(folder, data, epsilon, delta, weight, n_jobs)
+    take_part(folder, data, epsilon, delta, weight, groups, n_jobs)
 
 
 @federate.command(cls=Command, epilog=EXIT_CODES)

@@ -60,6 +60,7 @@ def take_part(
     epsilon: float | None,
     delta: float,
     weight: str | None,
+    groups: str | None,
     n_jobs: int | None,
 ) -> None:
     """Answer for a party until stopped."""
@@ -70,7 +71,7 @@ def take_part(
         place = PartyFolder(folder)
     with locked(folder, "a party"):
         with reading_data():
-            rows, more = _rows(place.terms, data, weight)
+            rows, more = _rows(place.terms, data, weight, groups)
         with reading_folder():
             party = place.party(rows, epsilon, delta, n_jobs=n_jobs, **more)
 
@@ -89,15 +90,17 @@ def take_part(
         Node(app, terms.address, ca, place.key, folder / "node", say).serve()
 
 
-def _rows(terms: Terms, data: Path, weight: str | None) -> tuple[Any, dict[str, Any]]:
+def _rows(
+    terms: Terms, data: Path, weight: str | None, groups: str | None
+) -> tuple[Any, dict[str, Any]]:
     """A party's rows as they were agreed on, and what its columns mean."""
     if terms.agreement.categories is not None:
         known = {"categories": terms.agreement.categories}
-        return read_categories(data, terms.columns, weight), known
-    if data.suffix == ".npy" and terms.columns is not None:
+        return read_categories(data, terms.columns, weight, groups), known
+    if data.suffix == ".npy" and terms.columns is not None and groups is None:
         rows: Any = _unnamed(data, terms.columns, weight)
     else:
-        rows = read_file(data, columns=terms.columns, weight=weight)
+        rows = read_file(data, columns=terms.columns, weight=weight, groups=groups)
     if not terms.agreement.target or terms.columns is None:
         return rows, {}
     return rows, {"y": terms.columns[-1]}

@@ -20,15 +20,14 @@ from ..plans.private.preamble import Ground
 from ..run import run
 from ..sources import ArrayRows, FrameRows, LocalSource, is_path, read_file
 from ..sources.checks import refuse_nan, refuse_non_finite
-from ..sources.files import ScanRows
 from ..sources.frame import is_frame
 from ..sources.local import effective_threads, one_blas_thread
-from ..sources.owned import Owned, group_column, labels_of
+from ..sources.owned import Owned, group_column, labels_of, length_of
 from ..sources.persons import split_frame
 from ..sources.types import TYPES, type_name
-from .federated import open_federation, refuse_rows_arguments
+from .federated import federated_people, open_federation, refuse_rows_arguments
 from .limits import in_order
-from .opening import length_of, private_rows, unchecked, weights_of, without_values
+from .opening import private_rows, unchecked, weights_of, without_values
 from .parameters import check_int
 from .people import People
 from .private import ESTIMATED, Terms, forget_private
@@ -181,13 +180,12 @@ class Estimator(BaseEstimator):  # type: ignore[misc]
         """
         if isinstance(rows, Federation):
             refuse_rows_arguments(None, groups)
-            return rows, People("record", rows.rows, rows.weighted, rows.trust(private=True))
+            return rows, federated_people(rows)
         weighted = getattr(rows, "weight", None) is not None
         labels = labels_of(rows, groups)
         if labels is None:
             return LocalSource(rows, self.n_jobs), People("record", length_of(rows), weighted)
-        length = None if isinstance(rows, ScanRows) else length_of(rows)
-        owned = Owned.of(rows, labels, length, self.max_weight)
+        owned = Owned.of(rows, labels, self.max_weight)
         source = LocalSource(owned.rows, self.n_jobs, owned.persons, owned.owner)
         return source, People("person", owned.count, weighted)
 

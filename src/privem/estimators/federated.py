@@ -18,7 +18,13 @@ from .private import failure_of
 if TYPE_CHECKING:
     from .base import Estimator
 
-__all__ = ["agreed_categories", "begin_mean", "open_federation", "refuse_rows_arguments"]
+__all__ = [
+    "agreed_categories",
+    "begin_mean",
+    "federated_people",
+    "open_federation",
+    "refuse_rows_arguments",
+]
 
 # Parameters that say nothing about what is fitted.
 _ASIDE = ("verbose", "verbose_interval", "n_jobs", "copy", "copy_x")
@@ -46,12 +52,18 @@ def begin_mean(X: Federation, params: Mapping[str, Any]) -> None:
     X.begin(_terms("private_mean", params), failure, True)
 
 
+def federated_people(X: Federation) -> People:
+    """The unit of privacy that all parties have agreed on."""
+    unit = "person" if X.persons else "record"
+    return People(unit, X.rows, X.weighted, X.trust(private=True))
+
+
 def refuse_rows_arguments(weight: Any, groups: Any) -> None:
     """What belongs to rows is with the parties."""
     if weight is not None or groups is not None:
         raise TypeError(
-            "sample_weight and groups belong to rows, which are with the parties: give weights to "
-            "each Party's rows"
+            "sample_weight and groups belong to rows, which are with the parties: give them to "
+            "each Party: Party(rows, name, groups=...), or rows with weights"
         )
 
 

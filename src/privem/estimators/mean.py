@@ -22,7 +22,7 @@ from ..sources.owned import Owned, group_column, labels_of
 from ..sources.persons import split_frame
 from ..statement import Statement
 from ..tree import Array
-from .federated import begin_mean, refuse_rows_arguments
+from .federated import begin_mean, federated_people, refuse_rows_arguments
 from .measured import Measured, say_measured
 from .opening import private_rows
 from .parameters import check_float, check_int, check_option
@@ -263,7 +263,7 @@ def _source(rows: Rows, groups: Any, trust: str, n_jobs: int | None) -> tuple[So
     if weighted is not None and weighted is not False:
         raise ValueError("private_mean has no weights: open the rows without")
     if isinstance(rows, Federation):
-        return rows, People("record", rows.rows, rows.weighted, rows.trust(private=True))
+        return rows, federated_people(rows)
     held = getattr(rows, "X", None)
     held = getattr(rows, "frame", None) if held is None else held
     count = None if held is None else len(held)
@@ -276,7 +276,7 @@ def _source(rows: Rows, groups: Any, trust: str, n_jobs: int | None) -> tuple[So
     labels = labels_of(rows, groups)
     if labels is None:
         return LocalSource(rows, n_jobs), People("record", count, False)
-    owned = Owned.of(rows, labels, count)
+    owned = Owned.of(rows, labels)
     source = LocalSource(owned.rows, n_jobs, owned.persons, owned.owner)
     return source, People("person", owned.count, False)
 

@@ -14,7 +14,7 @@ from ..sources.checks import refuse_weights
 from ..sources.files import ScanRows
 from ..sources.gaps import refuse_gaps
 
-__all__ = ["length_of", "private_rows", "unchecked", "weights_of", "without_values"]
+__all__ = ["private_rows", "unchecked", "weights_of", "without_values"]
 
 
 def unchecked(rows: Rows) -> Rows:
@@ -48,15 +48,6 @@ def without_values(error: Exception) -> ValueError:
             "array.reshape(1, -1) if it is a single record"
         )
     return ValueError(text.partition("\n")[0])
-
-
-def length_of(rows: Rows) -> int | None:
-    """How many rows, where that is known without reading them."""
-    for name in ("X", "frame", "target"):
-        held = getattr(rows, name, None)
-        if held is not None:
-            return len(held)
-    return None
 
 
 def weights_of(weight: Any, rows: int, groups: Any, checked: bool) -> Any:

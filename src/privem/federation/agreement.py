@@ -63,6 +63,8 @@ class Agreement:
         Whether the last column is a target.
     categories : tuple of tuples, optional
         Of each column, where rows are codes of categories.
+    persons : bool
+        Whether a private fit hides persons with all their records, rather than records.
     seed : str
         Public random bytes (hexadecimal), drawn after all keys are known: they choose each party's
         peers where there are too many for all pairs (``"masked"``).
@@ -88,6 +90,7 @@ class Agreement:
     seed: str = ""
     target: bool = False
     categories: tuple[tuple[Any, ...], ...] | None = None
+    persons: bool = False
 
     def __post_init__(self) -> None:
         names = [card.name for card in self.members]

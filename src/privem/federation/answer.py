@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..core import Block, Query, Release, Rows, Scratch, Spent, Stage
+from ..core import Block, Query, Release, Scratch, Spent, Stage
 from ..noise.discrete import draw, lattice
 from ..noise.entropy import Entropy, os_entropy
 from ..sources import LocalSource
@@ -96,19 +96,17 @@ def grid_of(question: Question, agreement: Agreement) -> tuple[Array, Array]:
 
 def answer(
     question: Question,
-    rows: Rows,
+    source: LocalSource,
     agreement: Agreement,
-    n_jobs: int | None = None,
     entropy: Entropy = os_entropy,
-    key: bytes = b"",
 ) -> NDArray[Any]:
     """A party's numbers: uint64 (integers modulo 2^64) or float64.
 
-    ``key`` is what its records draw their cells from: secret, and the same throughout a run.
+    The source's ``key`` is what its records draw their cells from: secret, and the same throughout
+    a run.
     """
     stage = Stage(question.query, _Sum())
-    source = LocalSource(rows, n_jobs, key=key)
-    if not key and getattr(question.query, "cell", None) is not None:
+    if not source.key and getattr(question.query, "cell", None) is not None:
         raise Unanswerable("a question about a cell belongs to a run")
     sums = ravel(source.release(stage).statistics)
     if question.prices:

@@ -110,6 +110,7 @@ class Federation:
             os.urandom(32).hex(),
             first.target,
             first.categories,
+            any(party.persons for party in parties),
         )
         for party in parties:
             party.join(agreement)
@@ -162,6 +163,11 @@ class Federation:
     def weighted(self) -> bool:
         """Whether records have weights."""
         return self.agreement.weighted
+
+    @property
+    def persons(self) -> bool:
+        """Whether private fits hide persons, rather than records."""
+        return self.agreement.persons
 
     @property
     def target(self) -> bool:

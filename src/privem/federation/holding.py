@@ -12,10 +12,12 @@ import polars as pl
 
 from ..core import Rows
 from ..models.categorical_mixture import codes_of, declared, told_apart
-from ..sources import ArrayRows, FrameRows, is_path, read_file, read_rows
+from ..sources import ArrayRows, FrameRows, LocalSource, is_path, read_file, read_rows
 from ..sources.files import ScanRows
 from ..sources.frame import is_frame
 from ..sources.joined import JoinedRows
+from ..sources.owned import Owned, group_column, labels_of
+from ..sources.persons import identifiers, split_frame
 
 __all__ = ["Categories", "Holding", "code_bounds", "column_bounds", "plain_categories"]
 
@@ -33,21 +35,38 @@ class Holding:
     """Of each column, where rows are codes."""
     undeclared: bool = False
     """Whether there are values that are none of the categories. Secret."""
+    owned: Owned | None = None
+    """The rows by person, where persons are hidden rather than records."""
 
     @classmethod
-    def of(cls, rows: Any, y: Any, categories: Any) -> Holding:
+    def of(cls, rows: Any, y: Any, categories: Any, groups: Any) -> Holding:
         """Whatever a party is given. Errors are for its owner's eyes."""
+        rows, labels = _split(rows, y, categories, groups)
         if categories is not None:
             if y is not None:
                 raise ValueError("rows of categories have no target: y=None")
-            return cls._coded(rows, categories)
-        if getattr(rows, "groups", None) is not None:
-            raise ValueError("a federation hides rows, not persons: open the rows without groups=")
-        if y is None:
-            return cls(_unchecked(read_rows(rows)))
-        return cls(
-            _unchecked(_with_name(rows, y) if isinstance(y, str) else _joined(rows, y)), True
-        )
+            held = cls._coded(rows, categories)
+        elif y is None:
+            held = cls(_unchecked(read_rows(rows)))
+        else:
+            whole = _with_name(rows, y) if isinstance(y, str) else _joined(rows, y)
+            held = cls(_unchecked(whole), True)
+        return held if labels is None else held._by_person(labels)
+
+    def _by_person(self, labels: Any) -> Holding:
+        if getattr(self.rows, "weight", None) is not None:
+            raise ValueError(
+                "a party's rows have weights or persons, not both: of a person's weights the cap "
+                "would have to be agreed on"
+            )
+        return replace(self, owned=Owned.of(self.rows, labels))
+
+    def source(self, private: bool, n_jobs: int | None, key: bytes) -> LocalSource:
+        """What answers questions: in private ones each person counts once."""
+        if self.owned is None or not private:
+            return LocalSource(self.rows, n_jobs, key=key)
+        owned = self.owned
+        return LocalSource(owned.rows, n_jobs, owned.persons, owned.owner, key)
 
     @classmethod
     def _coded(cls, rows: Any, categories: Any) -> Holding:
@@ -60,8 +79,37 @@ class Holding:
         return cls(ArrayRows(codes, weight, names), False, plain, bool((codes < 0).any()))
 
 
+def _split(rows: Any, y: Any, categories: Any, groups: Any) -> tuple[Any, Any]:
+    """Rows without the column that names persons, and whom each belongs to, or ``None``."""
+    if groups is None:
+        return rows, labels_of(rows, None) if hasattr(rows, "blocks") else None
+    if not isinstance(groups, str):
+        if is_path(rows):
+            group_column(rows, groups)  # which has none, unless the file has no names at all
+        return rows, groups if not isinstance(rows, ScanRows) else labels_of(rows, groups)
+    if is_frame(rows):
+        return split_frame(rows, groups)
+    if not is_path(rows):
+        raise TypeError(
+            "groups names a column, which arrays do not have: pass the values; of rows that were "
+            "opened, name it there: read_file(groups=...)"
+        )
+    path = Path(rows)
+    if categories is not None:
+        opened: Rows = read_categories(path, groups=groups)
+    elif isinstance(y, str):
+        names = read_file(path, without=y, groups=groups).names
+        opened = read_file(path, columns=[*(names or ()), y], groups=groups)
+    else:
+        opened = read_file(path, groups=groups)
+    return opened, labels_of(opened, None)
+
+
 def read_categories(
-    path: Path, columns: Sequence[str] | None = None, weight: str | None = None
+    path: Path,
+    columns: Sequence[str] | None = None,
+    weight: str | None = None,
+    groups: str | None = None,
 ) -> ArrayRows:
     """A .csv or .parquet file of categories, read whole, for a party that declares them.
 
@@ -69,9 +117,11 @@ def read_categories(
     ----------
     path : Path
     columns : sequence of str, optional
-        Which columns; all but the weight by default.
+        Which columns; all but the weight and the groups by default.
     weight : str, optional
         A column that says how much each record counts.
+    groups : str, optional
+        A column that says whom each record belongs to.
     """
     if path.suffix == ".csv":  # everything in it is text: a guess would hang on single records
         table = pl.read_csv(path, infer_schema=False)
@@ -79,8 +129,10 @@ def read_categories(
         table = pl.read_parquet(path)
     else:
         raise ValueError(f"{str(path)!r}: categories are read from a .csv or .parquet file")
-    names = [name for name in table.columns if name != weight] if columns is None else list(columns)
-    for name in (*names, *([] if weight is None else [weight])):
+    aside = [name for name in (weight, groups) if name is not None]
+    names = [name for name in table.columns if name not in aside]
+    names = names if columns is None else list(columns)
+    for name in (*names, *aside):
         if name not in table.columns:
             raise ValueError(f"{str(path)!r} has no column {name!r}; it has {table.columns}")
     weights = None
@@ -88,7 +140,8 @@ def read_categories(
         weights = table[weight].cast(pl.Float64, strict=False).to_numpy()
     # What is missing is, to a sum, as what is not declared.
     values = table.select(names).cast(pl.String).fill_null("NaN")
-    return ArrayRows(values.to_numpy().astype(object), weights, names)
+    owners = None if groups is None else identifiers(table[groups])
+    return ArrayRows(values.to_numpy().astype(object), weights, names, groups=owners)
 
 
 def plain_categories(given: Any) -> Categories:

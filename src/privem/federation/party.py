@@ -29,7 +29,7 @@ from .memory import Memory
 from .messages import Request, plan_hash, read_question, refusal, reply
 from .protection import Inside, PartySide
 from .protections import party_side
-from .wire import check_query, pack, unpack
+from .wire import check_persons, check_query, pack, unpack
 
 __all__ = ["Party"]
 
@@ -48,9 +48,14 @@ class Party:
     categories : list, optional
         Rows hold categories, of which these are each column's, a list of lists; or one list for all
         columns. Public: all parties declare the same.
+    groups : array, or str, optional
+        Whom each record belongs to, or the name of the column that says so: a private fit hides
+        persons with all their records at this party. All parties of a federation have groups, or
+        none has.
     epsilon : float, optional
-        The most this party gives away about a record more or less over all runs, at ``delta``; it
-        refuses what would exceed it, and every exact question. ``None``: no limit of its own.
+        The most this party gives away about a record (a person, with ``groups``) more or less over
+        all runs, at ``delta``; it refuses what would exceed it, and every exact question. ``None``:
+        no limit of its own.
     delta : float
     plans : collection of str, optional
         Hashes of the plans it takes part in; ``None`` is any.
@@ -72,6 +77,7 @@ class Party:
         y: Any = None,
         *,
         categories: Any = None,
+        groups: Any = None,
         epsilon: float | None = None,
         delta: float = 1e-6,
         plans: Collection[str] | None = None,
@@ -80,10 +86,8 @@ class Party:
     ) -> None:
         if not isinstance(name, str) or not 0 < len(name) <= 100:
             raise ValueError("a party's name has 1 to 100 characters")
-        self._held = Holding.of(rows, y, categories)
+        self._held = Holding.of(rows, y, categories, groups)
         self._rows = self._held.rows
-        if getattr(self._rows, "groups", None) is not None:
-            raise ValueError("a federation hides records, not persons: open rows without groups")
         self.name, self.n_jobs, self.plans = name, n_jobs, plans
         self._entropy = entropy
         self._budget = OwnBudget(epsilon, delta)
@@ -115,6 +119,11 @@ class Party:
     def target(self) -> bool:
         """Whether the last column is a target."""
         return self._held.target
+
+    @property
+    def persons(self) -> bool:
+        """Whether persons are hidden, rather than records."""
+        return self._held.owned is not None
 
     @property
     def categories(self) -> Categories | None:
@@ -166,6 +175,9 @@ class Party:
         if self.target != agreement.target:
             have = ("a target, the agreement has none", "no target (y=), the agreement has one")
             return f"its rows have {have[0 if self.target else 1]}"
+        if self.persons != agreement.persons:
+            have = ("persons (groups=), the agreement is about records", "no persons (groups=)")
+            return f"its rows have {have[0 if self.persons else 1]}"
         if self.categories != agreement.categories:
             return "its rows have other categories= than were agreed on"
         return ""
@@ -231,9 +243,8 @@ class Party:
         def numbers() -> Any:
             nonlocal kept
             if kept is None:
-                kept = answer(
-                    question, self._rows, agreement, self.n_jobs, self._entropy, memory.cells
-                )
+                source = self._held.source(bool(question.prices), self.n_jobs, memory.cells)
+                kept = answer(question, source, agreement, self._entropy)
             return kept
 
         inside = Inside(
@@ -287,6 +298,8 @@ class Party:
         """Whether to answer a new question; its cost is charged before a row is read."""
         question = read_question(request.question)
         check_query(question.query, self.features, bool(question.prices))
+        if question.prices and self.persons:
+            check_persons(question.query)
         cell, partition = getattr(question.query, "cell", None), self._memory.partition
         if cell is not None and partition not in (0, cell.count):
             # Cells of two partitions overlap: whoever is in one of each would pay for one only.

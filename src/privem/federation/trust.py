@@ -28,6 +28,18 @@ _SERVER = {
 }
 
 
+_WHOM = {
+    "records": (
+        "A person with records at several parties counts as several records do: the promise "
+        "for that person is weaker."
+    ),
+    "persons": (
+        "Hidden is a person with all their records at one party; a person who has some at k "
+        "parties is hidden as k persons are."
+    ),
+}
+
+
 def trust(agreement: Agreement, private: bool | None = None) -> str:
     """The guarantee, and whom it is against.
 
@@ -49,10 +61,7 @@ def trust(agreement: Agreement, private: bool | None = None) -> str:
         )
     if private is not False:
         words.append(_noise(agreement))
-        words.append(
-            "A person with records at several parties counts as several records do: the promise "
-            "for that person is weaker."
-        )
+        words.append(_WHOM["persons" if agreement.persons else "records"])
     return " ".join(words)
 
 

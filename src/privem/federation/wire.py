@@ -9,6 +9,7 @@ what a party charges bounds what it sends. Fields that are part of a query's pro
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from ..core import Spent
@@ -17,7 +18,7 @@ from ..noise.exact import Exact
 from . import wire_gradient, wire_mixture, wire_regression
 from .codec import BadMessage, decode, encode
 
-__all__ = ["check_query", "pack", "unpack"]
+__all__ = ["check_persons", "check_query", "pack", "unpack"]
 
 _FAMILIES = (wire_mixture, wire_gradient, wire_regression)
 
@@ -72,3 +73,24 @@ def check_query(query: Any, d: int, private: bool) -> None:
     """
     if not any(family.check(query, d, private) for family in _FAMILIES):
         raise BadMessage("the question is none that a party answers")
+
+
+def check_persons(query: Any) -> None:
+    """Raise :class:`BadMessage` unless the query's bound for a record holds for a person.
+
+    The rows of a person with m of them weigh 1/m each. Where a query caps weights at less than one,
+    it caps each row's, and together they may move the sum by more than the cap times the bound.
+    """
+    caps = [value for value in _caps(query) if value is not None]
+    sampled = getattr(query, "view", "rows") in ("persons", "pairs")
+    if not (caps or sampled) or any(cap < 1 for cap in caps):
+        raise BadMessage("the question caps the weight of records, and this party's are persons'")
+
+
+def _caps(value: Any) -> Iterator[Any]:
+    """Every cap on weights in a public value."""
+    for name in _FIELDS.get(type(value), ()):
+        part = getattr(value, name)
+        if name == "cap_weight":
+            yield part
+        yield from _caps(part)

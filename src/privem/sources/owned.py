@@ -17,7 +17,7 @@ from .files import ScanRows
 from .frame import FrameRows
 from .joined import JoinedRows
 
-__all__ = ["Owned", "group_column", "labels_of", "owners", "per_person"]
+__all__ = ["Owned", "group_column", "labels_of", "length_of", "owners", "per_person"]
 
 
 @dataclass(frozen=True)
@@ -38,19 +38,27 @@ class Owned:
     count: int
 
     @classmethod
-    def of(cls, rows: Rows, labels: Any, length: int | None, cap: float = 1.0) -> Owned:
-        """Rows whose owners are ``labels``; weights of their own count within [0, cap].
-
-        ``length`` is how many rows there are, where that is known without reading them.
-        """
+    def of(cls, rows: Rows, labels: Any, cap: float = 1.0) -> Owned:
+        """Rows whose owners are ``labels``; weights of their own count within [0, cap]."""
         assert isinstance(rows, ArrayRows | FrameRows | JoinedRows | ScanRows)
-        weight, chosen = per_person(labels, len(labels) if length is None else length)
+        weight, chosen = per_person(
+            labels, len(labels) if isinstance(rows, ScanRows) else length_of(rows)
+        )
         own = rows.weights() if isinstance(rows, ScanRows) else rows.weight
         if own is not None:
             if own.shape != weight.shape:
                 raise ValueError(f"sample_weight has shape {own.shape}, expected {weight.shape}")
             weight = weight * np.clip(own, 0.0, cap)
         return cls(replace(rows, weight=weight), rows.take(chosen), owners(labels), len(chosen))
+
+
+def length_of(rows: Rows) -> int | None:
+    """How many rows, where that is known without reading them."""
+    for name in ("X", "frame", "target"):
+        held = getattr(rows, name, None)
+        if held is not None:
+            return len(held)
+    return None
 
 
 def _labels(groups: Any) -> NDArray[Any]:
