@@ -1,5 +1,6 @@
 """``privem federate`` with targets and categories: what is agreed, what a party reads, refusals."""
 
+import dataclasses
 import json
 
 import numpy as np
@@ -175,3 +176,29 @@ def test_files_without_column_names(tmp_path):
     np.save(tmp_path / "wide.npy", np.zeros((3, 3)))
     with pytest.raises(ValueError, match="are called x0, x1, x2; the federation agreed on x0, x1"):
         _rows(terms, tmp_path / "wide.npy", None, None)
+
+
+def test_persons(tmp_path):
+    bounds = ["--bound", "a=-6:6", "--bound", "b=-7:7"]
+    done = found(tmp_path / "fed", *bounds, "--persons")
+    assert done.exit_code == 0, done.output
+    assert "--groups COLUMN" in done.stdout
+    assert "hidden as k persons are" in " ".join(done.stdout.split())
+    place = PartyFolder(tmp_path / "fed" / "north")
+    assert place.terms.agreement.persons
+    (tmp_path / "north.csv").write_text("b,who,a\n1,x,2\n3,y,4\n5,x,6\n")
+    rows, more = _rows(place.terms, tmp_path / "north.csv", None, "who")
+    party = place.party(rows, 1.0, 1e-6, **more)
+    assert party.persons
+    assert party.columns == ("a", "b")
+    rows, more = _rows(place.terms, tmp_path / "north.csv", None, None)
+    for name in ("west", "north"):  # who has not joined yet, and who has
+        with pytest.raises(ValueError, match="no persons"):
+            PartyFolder(tmp_path / "fed" / name).party(rows, 1.0, 1e-6, **more)
+    # Another agreement, about records, in the same folder: the account goes on.
+    terms = dataclasses.replace(
+        place.terms, agreement=dataclasses.replace(place.terms.agreement, persons=False)
+    )
+    terms.save(tmp_path / "fed" / "north")
+    again = PartyFolder(tmp_path / "fed" / "north").party(rows, 1.0, 1e-6, **more)
+    assert not again.persons

@@ -225,6 +225,18 @@ def test_all_parties_have_persons_or_none():
         Party(X, "0", groups=np.arange(6)).join(agreement)
 
 
+def test_a_party_goes_on_with_rows_of_its_kind_only():
+    """In the middle of a run rows without their persons would be charged as persons."""
+    X = np.zeros((6, 2))
+    groups = np.arange(6) // 2
+    parties = [Party(X, f"{i}", groups=groups) for i in range(3)]
+    Federation(parties, protection="plain")
+    state = parties[0].state()
+    with pytest.raises(ValueError, match="no persons"):
+        Party(X, "0").restore(state)
+    assert Party(X, "0", groups=groups).restore(state).state() == state
+
+
 def test_persons_by_name_and_by_values(tmp_path):
     table = pl.DataFrame({"who": ["x", "y", "x"], "a": [1.0, 2.0, 3.0], "b": [4.0, 5.0, 6.0]})
     table.write_csv(tmp_path / "rows.csv")

@@ -353,12 +353,16 @@ class Party:
         body = unpack(state, "party", own=True)
         if body["name"] != self.name:
             raise ValueError(f"the state is that of {body['name']!r}, not of {self.name!r}")
+        agreement = None if body["agreement"] is None else Agreement.from_dict(body["agreement"])
+        odd = "" if agreement is None else self._unlike(agreement)
+        if odd:
+            raise ValueError(f"{self.name!r}: {odd}")
         self._box_key, self._signing_key = body["keys"]["box"], body["keys"]["signing"]
         self._budget = OwnBudget(body["limit"], body["delta"])
         self._budget.spent, self._budget.failures = body["spent"], body["failures"]
         self._memory = Memory(**body["memory"])
         self._question = None
-        if body["agreement"] is not None:
-            self._agreement = Agreement.from_dict(body["agreement"])
-            self._side = party_side(self._agreement, body["side"])
+        if agreement is not None:
+            self._agreement = agreement
+            self._side = party_side(agreement, body["side"])
         return self

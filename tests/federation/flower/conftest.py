@@ -112,13 +112,16 @@ class Stage:
     def connected(self) -> None:
         self.until(lambda: all("connected" in self.log(name) for name in self.parties))
 
-    def federation(self, *, epsilon: str = "", terms: str = "") -> None:
-        """A federation with its server and its parties, all connected."""
+    def federation(self, *, epsilon: str = "", terms: str = "", persons: bool = False) -> None:
+        """A federation with its server and its parties, all connected; a person has four rows."""
         rng = np.random.default_rng(0)
         self.epsilon = epsilon
         for name, centre in zip(self.parties, (0.0, 4.0, 8.0, 6.0), strict=False):
             rows = rng.normal(centre, 1.5, (200, 2))
-            np.savetxt(self.folder / f"{name}.csv", rows, delimiter=",", header="x,y", comments="")
+            header = "x,y"
+            if persons:
+                rows, header = np.column_stack([rows, np.arange(200) // 4]), "x,y,who"
+            np.savetxt(self.folder / f"{name}.csv", rows, delimiter=",", header=header, comments="")
         names = " ".join(f"--party {name}" for name in self.parties)
         bounds = f"--bound x=-10:20 --bound y=-10:20 --rows {200 * len(self.parties)}"
         self.do(f"privem federate init fed {names} {bounds} {terms}")

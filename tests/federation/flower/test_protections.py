@@ -7,6 +7,7 @@ import json
 import numpy as np
 import pytest
 
+from privem import load
 from privem.federation.codec import decode
 
 from .conftest import EXACT, Stage
@@ -34,6 +35,20 @@ def test_exact_and_private(other):
     assert summary["epsilon"] == 1.0
     spent = [other.do(f"privem federate status fed/{name} --json") for name in other.parties]
     assert all(0.5 < json.loads(facts)["epsilon_spent"] <= 1.0 for facts in spent)
+
+
+def test_persons(stage):
+    stage.federation(epsilon="--epsilon 1 --groups who", terms="--persons", persons=True)
+    stage.do(PRIVATE)
+    statement = load(stage.folder / "private.json").privacy_
+    assert statement.unit == "person"
+    assert "hidden as k persons are" in statement.parties
+    # A party that does not say whose its rows are takes no part.
+    said = stage.do(f"privem federate party fed/{stage.parties[0]} {stage.parties[0]}.csv", code=7)
+    assert "runs already" in said
+    stage.kill(stage.parties[0])
+    said = stage.do(f"privem federate party fed/{stage.parties[0]} {stage.parties[0]}.csv", code=2)
+    assert "its rows have no persons (groups=)" in said
 
 
 @pytest.mark.parametrize("noise", ["all", "none"])

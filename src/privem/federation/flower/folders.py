@@ -238,9 +238,11 @@ class PartyFolder:
         """The party as it was left, with the limits its owner sets now."""
         body = unpack((self.folder / "state").read_bytes(), "party", own=True)
         party = Party(rows, self.name, epsilon=epsilon, delta=delta, **options)
-        party.restore(pack("party", {**body, "limit": epsilon, "delta": delta}))
-        agreement = body["agreement"]
-        if agreement is None or Agreement.from_dict(agreement).hash != self.terms.agreement.hash:
+        old = body["agreement"]
+        same = old is not None and Agreement.from_dict(old).hash == self.terms.agreement.hash
+        body |= {"agreement": old if same else None, "limit": epsilon, "delta": delta}
+        party.restore(pack("party", body))
+        if not same:
             party.join(self.terms.agreement)
             self.keep(party.state())
         return party
