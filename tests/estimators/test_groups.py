@@ -188,10 +188,10 @@ def test_pandas_identifiers_of_any_kind():
     np.testing.assert_array_equal(source.owner, WHO)
 
 
-def test_a_party_does_not_pretend_to_hide_persons(tmp_path):
+def test_a_party_takes_persons_from_the_rows(tmp_path):
     table().write_csv(tmp_path / "t.csv")
-    with pytest.raises(ValueError, match="not persons"):
-        Party(read_file(tmp_path / "t.csv", groups="person"), "here")
+    assert Party(read_file(tmp_path / "t.csv", groups="person"), "here").persons
+    assert not Party(read_file(tmp_path / "t.csv", without="person"), "here").persons
 
 
 @pytest.mark.parametrize("kind", ["csv", "parquet"])

@@ -15,6 +15,7 @@ from privem.federation import answer as answering
 from privem.federation.answer import _Sum
 from privem.federation.holding import Holding
 from privem.federation.messages import Request, read_question
+from privem.federation.wire import pack, unpack
 from privem.models.count import CountQuery
 from privem.models.moments import SumsQuery
 from privem.noise.discrete import Discrete
@@ -221,6 +222,8 @@ def test_all_parties_have_persons_or_none():
     with pytest.raises(ValueError, match=r"'b': its rows have no persons \(groups=\)"):
         Federation(some, protection="plain")
     agreement = Federation([Party(X, f"{i}") for i in range(3)], protection="plain").agreement
+    with pytest.raises(ValueError, match="weights or belong to persons"):
+        dataclasses.replace(agreement, weighted=True, persons=True)
     with pytest.raises(ValueError, match="the agreement is about records"):
         Party(X, "0", groups=np.arange(6)).join(agreement)
 
@@ -235,6 +238,39 @@ def test_a_party_goes_on_with_rows_of_its_kind_only():
     with pytest.raises(ValueError, match="no persons"):
         Party(X, "0").restore(state)
     assert Party(X, "0", groups=groups).restore(state).state() == state
+
+
+def test_an_account_is_of_records_or_of_persons():
+    """What was charged for records says nothing of a person who has a hundred."""
+    X = np.zeros((200, 2))
+    groups = np.maximum(np.arange(200) - 99, 0)
+    server = Server(X, epsilon=1.0)
+    assert server.begin()[0]
+    before = server.party.state()
+    assert server.ask(asked(CountQuery()))[0]
+    bare = dict(unpack(server.party.state(), "party", own=True), agreement=None)
+    with pytest.raises(ValueError, match="its account is of records, which says nothing about per"):
+        Party(X, "party 0", groups=groups).restore(pack("party", bare))
+    fresh = dict(unpack(before, "party", own=True), agreement=None)
+    assert Party(X, "party 0", groups=groups).restore(pack("party", fresh)).spent == 0
+
+
+def test_the_number_of_records_is_not_taken_for_that_of_persons():
+    case = OTHERS[2]
+    parties = [Party(case.data()[0][i::3], f"{i}", groups=np.arange(200) // 10) for i in range(3)]
+    federation = Federation(parties, rows=600)
+    assert federation.rows is None
+    model, _ = fit(case.model(epsilon=4.0, neighbours="replace-one"), federation)
+    assert "number of persons" not in model.privacy_.public
+    assert model.privacy_.releases[0].name == "count"
+
+
+def test_a_party_of_nobody():
+    X = OTHERS[0].data()[0]
+    parties = [Party(X[:0], "nobody", groups=[])]
+    parties += [Party(X[i::2], f"{i}", groups=np.arange(300)) for i in range(2)]
+    model, _ = fit(OTHERS[2].model(epsilon=4.0), Federation(parties))
+    assert model.privacy_.unit == "person"
 
 
 def test_persons_by_name_and_by_values(tmp_path):
@@ -283,8 +319,11 @@ def test_persons_by_name_and_by_values(tmp_path):
         (np.zeros((3, 2)), [1, None, 2], "missing values"),
         (pl.DataFrame({"a": [1.0]}), "who", "'who'"),
         (ArrayRows(np.zeros((3, 2)), np.ones(3)), [1, 1, 2], "weights or persons, not both"),
+        (ArrayRows(np.zeros((3, 2)), groups=np.arange(3)), [1, 1, 2], "name the groups once"),
+        (np.zeros((3, 2)), [{1}, {2}, {1}], "cannot be compared"),
+        (np.zeros((3, 2)), [frozenset({1}), frozenset({2}), frozenset({1})], "cannot be compared"),
     ],
-    ids=["no columns", "length", "nobody", "no such column", "weights"],
+    ids=["no columns", "length", "nobody", "no such column", "weights", "twice", "sets", "frozen"],
 )
 def test_persons_that_are_none_are_refused_at_once(rows, groups, words):
     with pytest.raises((ValueError, TypeError), match=words):

@@ -129,6 +129,11 @@ class Agreement:
                 "two thirds of them to stay, or a server that lies could open two; expect at most "
                 f"{(len(names) - 1) // 3} to drop out"
             )
+        if self.weighted and self.persons:
+            raise ValueError(
+                "records have weights or belong to persons, not both: of a person's weights the "
+                "cap would have to be agreed on"
+            )
         if self.paper and self.protection != "ckks":
             raise ValueError("paper=True is a way of protection='ckks'")
 

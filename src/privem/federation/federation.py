@@ -156,8 +156,10 @@ class Federation:
 
     @property
     def rows(self) -> int | None:
-        """The public number of records, if it was given."""
-        return None if self.agreement.rows is None else int(self.agreement.rows)
+        """The public number of those who are hidden, if it was given: of records, not persons."""
+        if self.agreement.rows is None or self.agreement.persons:
+            return None
+        return int(self.agreement.rows)
 
     @property
     def weighted(self) -> bool:

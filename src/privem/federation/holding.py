@@ -83,10 +83,12 @@ def _split(rows: Any, y: Any, categories: Any, groups: Any) -> tuple[Any, Any]:
     """Rows without the column that names persons, and whom each belongs to, or ``None``."""
     if groups is None:
         return rows, labels_of(rows, None) if hasattr(rows, "blocks") else None
+    if getattr(rows, "groups", None) is not None or isinstance(rows, ScanRows):
+        raise TypeError("name the groups once, when opening the rows: read_file(groups=...)")
     if not isinstance(groups, str):
         if is_path(rows):
             group_column(rows, groups)  # which has none, unless the file has no names at all
-        return rows, groups if not isinstance(rows, ScanRows) else labels_of(rows, groups)
+        return rows, groups
     if is_frame(rows):
         return split_frame(rows, groups)
     if not is_path(rows):
@@ -130,6 +132,8 @@ def read_categories(
     else:
         raise ValueError(f"{str(path)!r}: categories are read from a .csv or .parquet file")
     aside = [name for name in (weight, groups) if name is not None]
+    if columns is not None and set(aside) & set(columns):
+        raise ValueError(f"{str(path)!r}: the columns that are fitted name persons or weights")
     names = [name for name in table.columns if name not in aside]
     names = names if columns is None else list(columns)
     for name in (*names, *aside):

@@ -341,6 +341,7 @@ class Party:
             "agreement": None if self._agreement is None else self._agreement.to_dict(),
             "memory": asdict(self._memory),
             "side": b"" if self._side is None else self._side.state(),
+            "persons": self.persons,
             "limit": self._budget.limit,
             "delta": self._budget.delta,
             "spent": self._budget.spent,
@@ -355,6 +356,9 @@ class Party:
             raise ValueError(f"the state is that of {body['name']!r}, not of {self.name!r}")
         agreement = None if body["agreement"] is None else Agreement.from_dict(body["agreement"])
         odd = "" if agreement is None else self._unlike(agreement)
+        if body["spent"] and body["persons"] != self.persons:
+            was, now = ("persons", "records") if body["persons"] else ("records", "persons")
+            odd = f"its account is of {was}, which says nothing about {now}; begin a new one"
         if odd:
             raise ValueError(f"{self.name!r}: {odd}")
         self._box_key, self._signing_key = body["keys"]["box"], body["keys"]["signing"]

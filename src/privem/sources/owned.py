@@ -40,7 +40,10 @@ class Owned:
     @classmethod
     def of(cls, rows: Rows, labels: Any, cap: float = 1.0) -> Owned:
         """Rows whose owners are ``labels``; weights of their own count within [0, cap]."""
-        assert isinstance(rows, ArrayRows | FrameRows | JoinedRows | ScanRows)
+        if not isinstance(rows, ArrayRows | FrameRows | JoinedRows | ScanRows):
+            raise TypeError(
+                f"groups go with an array, a frame or a file, not {type(rows).__name__}"
+            )
         weight, chosen = per_person(
             labels, len(labels) if isinstance(rows, ScanRows) else length_of(rows)
         )
@@ -63,7 +66,8 @@ def length_of(rows: Rows) -> int | None:
 
 def _labels(groups: Any) -> NDArray[Any]:
     """Identifiers as they are: NumPy would make all of a list text, or round it, for one entry."""
-    return np.asarray(groups, dtype=None if hasattr(groups, "dtype") else object)
+    labels = np.asarray(groups, dtype=None if hasattr(groups, "dtype") else object)
+    return labels.astype(object) if labels.dtype.kind == "T" else labels
 
 
 def owners(groups: Any) -> NDArray[np.int64]:
@@ -119,9 +123,12 @@ def per_person(groups: Any, rows: int | None) -> tuple[Array, NDArray[np.int64]]
         )
     try:
         _, person, counts = np.unique(labels, return_inverse=True, return_counts=True)
+        # What has no order of its own, as sets have not, is not brought together by sorting.
+        apart = labels.dtype.kind == "O" and len(counts) != len(set(labels.tolist()))
     except TypeError:
-        raise TypeError("groups mixes values that cannot be compared; make them all text") from None
+        apart = True
+    if apart:
+        raise TypeError("groups mixes values that cannot be compared; make them all text")
     keys = np.frombuffer(os.urandom(8 * len(person)), dtype=np.uint64)
     order = np.lexsort((keys, person))
-    first = np.concatenate([[0], np.cumsum(counts)[:-1]])
-    return 1.0 / counts[person], order[first]
+    return 1.0 / counts[person], order[np.cumsum(counts) - counts]
