@@ -286,6 +286,9 @@ def test_persons_by_name_and_by_values(tmp_path):
         Party(read_file(tmp_path / "rows.csv", groups="who"), "p"),
         Party(table, "p", groups="who"),
         Party(pd.DataFrame(table.to_dict(as_series=False)), "p", groups="who"),
+        Party(
+            pd.DataFrame({"groups": [1.0, 2.0, 3.0], "blocks": [4.0, 5.0, 6.0]}), "p", groups=values
+        ),
         Party(table.select("a", "b").to_numpy(), "p", groups=values),
     ]
     targets = [

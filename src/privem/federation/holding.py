@@ -82,8 +82,8 @@ class Holding:
 def _split(rows: Any, y: Any, categories: Any, groups: Any) -> tuple[Any, Any]:
     """Rows without the column that names persons, and whom each belongs to, or ``None``."""
     if groups is None:
-        return rows, labels_of(rows, None) if hasattr(rows, "blocks") else None
-    if getattr(rows, "groups", None) is not None or isinstance(rows, ScanRows):
+        return rows, labels_of(rows, None)
+    if isinstance(rows, ScanRows) or labels_of(rows, None) is not None:
         raise TypeError("name the groups once, when opening the rows: read_file(groups=...)")
     if not isinstance(groups, str):
         if is_path(rows):
