@@ -17,11 +17,11 @@ from privem.audit import (
 )
 from privem.audit.battery import tiny
 from privem.audit.fits import watched_fit
-from privem.estimators import base
 from privem.meter import BudgetExceeded, Meter
 from privem.models.region import Region
 from privem.noise.discrete import Discrete
 from privem.plans.private.allowance import Allowance
+from privem.sources import owned
 
 
 def pair_named(name, neighbours="add-remove", d=2):
@@ -169,13 +169,13 @@ def test_sensitivity_off_by_two_is_found_by_draws_alone(make_query):
 
 def test_row_sensitivity_for_groups(monkeypatch):
     """Each row of a person counts in full."""
-    original = base.per_person
+    original = owned.per_person
 
     def whole(groups, rows):
         weight, chosen = original(groups, rows)
         return np.ones_like(weight), chosen
 
-    monkeypatch.setattr(base, "per_person", whole)
+    monkeypatch.setattr(owned, "per_person", whole)
     pair = pair_named("one person with many rows", d=1)
     for name in ("GaussianMixture", "KMeans", "FactorAnalysis"):
         report = structure_checks(tiny(name), pair.data, repeats=60)
