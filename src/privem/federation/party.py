@@ -356,7 +356,7 @@ class Party:
             raise ValueError(f"the state is that of {body['name']!r}, not of {self.name!r}")
         agreement = None if body["agreement"] is None else Agreement.from_dict(body["agreement"])
         odd = "" if agreement is None else self._unlike(agreement)
-        if body["spent"] and body["persons"] != self.persons:
+        if not odd and body["spent"] and body["persons"] != self.persons:
             was, now = ("persons", "records") if body["persons"] else ("records", "persons")
             odd = f"its account is of {was}, which says nothing about {now}; begin a new one"
         if odd:
