@@ -7,7 +7,7 @@ import pytest
 from scipy.stats import chi2
 
 from privem.federation.masked import masks as masks_module
-from privem.federation.masked import party as party_module
+from privem.federation.masked import session as session_module
 from privem.federation.masked.masks import add_pair_mask, pad
 from privem.federation.masked.messages import Phase, Reader
 from privem.federation.masked.prg import expand
@@ -21,7 +21,7 @@ FALSE_ALARM = 1e-7
 def seeded(monkeypatch, seed):
     """Round secrets from a seed, so that a statistical test always sees the same numbers."""
     rng = np.random.default_rng(seed)
-    monkeypatch.setattr(party_module, "os", types.SimpleNamespace(urandom=rng.bytes))
+    monkeypatch.setattr(session_module, "os", types.SimpleNamespace(urandom=rng.bytes))
 
 
 def repeated(rounds):
@@ -67,7 +67,7 @@ def test_no_mask_is_used_twice(circle):
 
 def test_a_planted_stuck_generator_is_seen(circle, monkeypatch):
     stuck = types.SimpleNamespace(urandom=lambda n: b"planted bug".ljust(n))
-    monkeypatch.setattr(party_module, "os", stuck)
+    monkeypatch.setattr(session_module, "os", stuck)
     ring = circle(5)
     ring.run(1)
     assert any("KEYS" in line for line in repeated([ring.replies]))  # All parties have the same.
@@ -75,7 +75,7 @@ def test_a_planted_stuck_generator_is_seen(circle, monkeypatch):
 
 def test_planted_chains_that_stand_still_are_seen(circle, monkeypatch):
     # No round is told from another, and what was used is used again.
-    monkeypatch.setattr(party_module, "next_on_chain", lambda place: place)
+    monkeypatch.setattr(session_module, "next_on_chain", lambda place: place)
     monkeypatch.setattr(masks_module, "prf", lambda k, what, c=b"", n=32: prf(k, what, c[32:], n))
     ring = circle(5)
     rounds = []
@@ -89,7 +89,7 @@ def test_planted_chains_that_stand_still_are_seen(circle, monkeypatch):
 
 def test_chains_that_stand_still_alone_do_not_repeat_masks(circle, monkeypatch):
     # The context of the round is in every derived key: a second line of defence.
-    monkeypatch.setattr(party_module, "next_on_chain", lambda place: place)
+    monkeypatch.setattr(session_module, "next_on_chain", lambda place: place)
     ring = circle(5)
     rounds = []
     for number in range(2):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-import os
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -16,14 +15,12 @@ from .errors import Refused
 from .keys import Identity
 from .masks import (
     VOTE_BYTES,
-    Pair,
     RoundSecrets,
     add_pair_mask,
-    next_on_chain,
     receipt,
     self_mask,
 )
-from .memory import Memory, Round, Session
+from .memory import Memory, Round
 from .messages import (
     BOX_BYTES,
     KEYS_BYTES,
@@ -39,16 +36,10 @@ from .messages import (
 from .prg import Words
 from .primitives import (
     KEY_BYTES,
-    agree,
-    agreement_key,
-    derive,
     open_box,
-    prf,
-    public_bytes,
-    seal_box,
-    tag_key,
 )
 from .scheme import MAX_RUN_BYTES, MAX_SIZE, Scheme, round_context, sum_context
+from .session import Run
 from .shamir import ELEMENT_BYTES, from_bytes
 
 __all__ = ["KEY_SHARE", "SEED_SHARE", "MaskedParty"]
@@ -98,10 +89,10 @@ class MaskedParty:
         if not places:
             raise ValueError("this identity's key is not in the roster")
         self._me = places[0]
-        self._identity = identity
         self._scheme = scheme
         self._memory = Memory(bytes(run))
         self._context = scheme.session(run)
+        self._run = Run(identity, scheme, self._me, self._context)
 
     @property
     def name(self) -> str:
@@ -170,8 +161,8 @@ class MaskedParty:
             # Forget the round's secrets: only its replies are needed, if they are asked for again.
             now = Round(now.number, b"", {}, context, replies=now.replies)
             if self._scheme.shares_ahead:
-                session, ahead = self._prepare(session, now.number + 1)
-                answer += self._shares(ahead)
+                session, ahead = self._run.prepare(session, now.number + 1)
+                answer += self._run.shares(ahead)
         reply = self._sealed(phase, context, answer)
         now = replace(now, replies={**now.replies, phase: (digest, reply)})
         self._memory = Memory(self._memory.run, session, now, ahead)
@@ -188,29 +179,20 @@ class MaskedParty:
 
     def _keys(self, digest: bytes, context: bytes, body: Reader) -> tuple[Memory, bytes]:
         """Draw the run's secret; make the key that chains with peers begin with."""
-        memory, secret = self._memory, b""
+        memory = self._memory
         if memory.session is not None:
             if digest == memory.session.asked:
                 return memory, memory.session.reply
             if memory.session.chains:
                 raise Refused("this party has answered another message in phase KEYS")
-            # On the way here the server's key was altered, or is now: the party's own is the same.
-            secret = memory.session.secret
         run, server = body.take(body.number(1)), body.take(KEY_BYTES)
         body.end()
         if run != memory.run:
             raise Refused("a message of another run")
         if context != self._context:
             raise Refused("the server goes by another roster, threshold or graph")
-        secret = secret or os.urandom(32)
-        key = agreement_key(self._agreement_secret(secret))
-        bare = Reply(Phase.KEYS, self._me, context, public_bytes(key) + server)
-        reply = bare.sealed(self._identity.sign(bare.signed_part()))
-        tags = tag_key(key, server, context, self._me)
-        return replace(memory, session=Session(digest, reply, secret, server, tags)), reply
-
-    def _agreement_secret(self, secret: bytes) -> bytes:
-        return prf(secret, b"agreement key", self._context)
+        session = self._run.begin(digest, server, memory.session)
+        return replace(memory, session=session), session.reply
 
     # SHARES: where they have not been sent along with UNMASK, or were lost ----------------------
 
@@ -230,60 +212,19 @@ class MaskedParty:
         for known in (memory.round, memory.ahead):
             if known is not None and known.number == number and Phase.SHARES in known.replies:
                 return memory, _again(known, Phase.SHARES, digest)
-        session, ahead = self._with_peers(memory.session, rows), memory.ahead
+        self._enough(rows, "have sent keys")
+        session, ahead = self._run.with_peers(memory.session, rows), memory.ahead
         if ahead is None or number != ahead.number:
             if number < session.at:
                 raise Refused("a message of a round that is over")
             if number - session.at > MAX_SKIPPED:
                 raise Refused("a message of a round too far ahead")
             # Entering a round ends the one before, however far it has come.
-            session, ahead = self._prepare(session, number)
+            session, ahead = self._run.prepare(session, number)
             memory = replace(memory, session=session, round=None)
-        reply = self._sealed(Phase.SHARES, context, self._shares(ahead))
+        reply = self._sealed(Phase.SHARES, context, self._run.shares(ahead))
         ahead = replace(ahead, replies={Phase.SHARES: (digest, reply)})
         return replace(memory, ahead=ahead), reply
-
-    def _with_peers(self, session: Session, rows: dict[int, bytes]) -> Session:
-        """Begin the chains with all peers, whose keys they have signed themselves."""
-        digest = hashlib.sha256(table(rows)).digest()
-        if session.table:
-            if digest != session.table:
-                raise Refused("other keys of peers than before")
-            return session
-        self._enough(rows, "have sent keys")
-        key = agreement_key(self._agreement_secret(session.secret))
-        chains = {self._me: prf(session.secret, b"own chain", self._context)}
-        for peer, row in rows.items():
-            public, signature = row[:KEY_BYTES], row[KEY_BYTES:]
-            reply = Reply(Phase.KEYS, peer, self._context, public + session.server)
-            self._scheme.roster.verify(peer, signature, reply.signed_part())
-            low, high = sorted((self._me, peer))
-            label = b"chain" + low.to_bytes(4, "little") + high.to_bytes(4, "little")
-            chains[peer] = derive(agree(key, public), self._context, label)
-        return replace(session, secret=b"", table=digest, chains=chains)
-
-    def _prepare(self, session: Session, number: int) -> tuple[Session, Round]:
-        """Take a round's secrets from the chains, and step on."""
-        chains = session.chains
-        for _ in range(session.at, number):
-            chains = {i: next_on_chain(place) for i, place in chains.items()}
-        context = round_context(self._context, number)
-        pairs = {i: Pair.at(place, context) for i, place in chains.items() if i != self._me}
-        secret = RoundSecrets.at(chains[self._me], context).secret
-        after = {i: next_on_chain(place) for i, place in chains.items()}
-        return replace(session, chains=after, at=number + 1), Round(number, secret, pairs)
-
-    def _shares(self, now: Round) -> bytes:
-        """Write what a party shares out: the same bytes however often they are asked for."""
-        context = round_context(self._context, now.number)
-        secrets = RoundSecrets(now.secret, context)
-        shares = secrets.shares(self._scheme.quorum, now.pairs)
-        pads = secrets.pads(now.pairs)
-        rows = {
-            peer: seal_box(pair.box, shares[peer], context, self._me) + pads[peer]
-            for peer, pair in now.pairs.items()
-        }
-        return secrets.commitments() + table(rows)
 
     # Every round --------------------------------------------------------------------------------
 
