@@ -14,7 +14,7 @@ from privem.federation.masked import (
     Roster,
     Scheme,
 )
-from privem.federation.masked.messages import Phase
+from privem.federation.masked.messages import Phase, Reply
 
 RUN = b"run 1"
 SEED = bytes(range(32))
@@ -59,6 +59,19 @@ class Circle:
 
     def handle(self, name, message):
         return self.parties[name].handle(message, self.contribution(name))
+
+    def liar(self, liar, at, change):
+        """Replies with those of one party in one phase changed, under its own seal."""
+
+        def lie(phase, name, reply):
+            if phase is not at or name != liar:
+                return reply
+            bare = Reply(phase, self.names.index(name), reply[10:42], change(body(reply)))
+            if phase is Phase.KEYS:
+                return bare.sealed(self.identities[name].sign(bare.signed_part()))
+            return bare.tagged(self.parties[name]._memory.session.tags)
+
+        return lie
 
     def run(
         self,

@@ -16,7 +16,6 @@ from privem.federation.masked.messages import (
     BOX_BYTES,
     Phase,
     Reader,
-    Reply,
     request,
     set_bytes,
     table,
@@ -362,16 +361,14 @@ def test_the_server_takes_a_bad_reply_for_a_dropout(circle, phase, how):
 def test_a_wrong_share_is_found_out(circle):
     ring = circle(5)
 
-    def lie(phase, name, reply):
-        if phase is not Phase.UNMASK or name != "p0000":
-            return reply
-        reader = Reader(body(reply))
+    def lie(said):
+        reader = Reader(said)
         rows = reader.table(33, range(5))
         rows[3] = rows[3][:1] + bytes([rows[3][1] ^ 1]) + rows[3][2:]
-        return ring.parties[name]._sealed(phase, reply[10:42], table(rows) + reader.rest())
+        return table(rows) + reader.rest()
 
     with pytest.raises(Refused, match="'p0003' do not give what it committed to"):
-        ring.run(on_reply=lie)
+        ring.run(on_reply=ring.liar("p0000", Phase.UNMASK, lie))
 
 
 @pytest.mark.parametrize(
@@ -385,46 +382,38 @@ def test_a_wrong_share_is_found_out(circle):
 def test_a_signed_reply_with_something_missing_is_a_dropout(circle, phase, width, why):
     ring = circle(3)
 
-    def lie(at, name, reply):
-        if at is not phase or name != "p0000":
-            return reply
-        reader = Reader(body(reply))
+    def lie(said):
+        reader = Reader(said)
         head = reader.take(64 if phase is Phase.SHARES else 0)
         rows = reader.table(width, range(3))
         rows.pop(2)
-        bent = head + table(rows) + reader.rest()
-        return ring.parties[name]._sealed(phase, reply[10:42], bent)
+        return head + table(rows) + reader.rest()
 
     with pytest.raises(TooFewParties, match=f"p0000: {phase.name}: {why}"):
-        ring.run(on_reply=lie)
+        ring.run(on_reply=ring.liar("p0000", phase, lie))
 
 
 def test_a_signed_share_of_the_wrong_kind_is_a_dropout(circle):
     ring = circle(3)
 
-    def lie(at, name, reply):
-        if at is not Phase.UNMASK or name != "p0000":
-            return reply
-        reader = Reader(body(reply))
+    def lie(said):
+        reader = Reader(said)
         rows = reader.table(33, range(3))
         rows[2] = b"\x01" + rows[2][1:]
-        return ring.parties[name]._sealed(at, reply[10:42], table(rows) + reader.rest())
+        return table(rows) + reader.rest()
 
     with pytest.raises(TooFewParties, match="p0000: UNMASK: a share of the wrong kind"):
-        ring.run(on_reply=lie)
+        ring.run(on_reply=ring.liar("p0000", Phase.UNMASK, lie))
 
 
 def test_a_signature_of_another_set_is_a_dropout(circle):
     ring = circle(3)
 
-    def lie(at, name, reply):
-        if at is not Phase.SURVIVORS or name != "p0000":
-            return reply
-        rest = body(reply)[1:]
-        return ring.parties[name]._sealed(at, reply[10:42], set_bytes({0, 1}, 3) + rest)
+    def lie(said):
+        return set_bytes({0, 1}, 3) + said[1:]
 
     with pytest.raises(TooFewParties, match="p0000: SURVIVORS: another set"):
-        ring.run(on_reply=lie)
+        ring.run(on_reply=ring.liar("p0000", Phase.SURVIVORS, lie))
 
 
 def test_an_oversized_message_is_not_even_read(circle):
@@ -443,42 +432,33 @@ def test_a_wrong_pad_is_found_out(circle):
     # A party hides something else than the secret of a mask, then drops out.
     ring = circle(10)
 
-    def lie(phase, name, reply):
-        if phase is not Phase.SHARES or name != "p0002":
-            return reply
-        bent = bytearray(body(reply))
-        bent[-1] ^= 1
-        return ring.parties[name]._sealed(phase, reply[10:42], bytes(bent))
+    def lie(said):
+        return said[:-1] + bytes([said[-1] ^ 1])
 
     def silent(phase, name):
         return phase >= Phase.INPUT and name == "p0002"
 
     with pytest.raises(Refused, match="'p0002' and 'p0009' have different masks"):
-        ring.run(on_reply=lie, silent=silent)
+        ring.run(on_reply=ring.liar("p0002", Phase.SHARES, lie), silent=silent)
 
 
 def test_shares_sent_ahead_are_read_as_strictly(circle):
     ring = circle(3)
 
-    def lie(phase, name, reply):
-        if phase is not Phase.UNMASK or name != "p0000":
-            return reply
-        return ring.parties[name]._sealed(phase, reply[10:42], body(reply)[:-112])
+    def lie(said):
+        return said[:-112]
 
     with pytest.raises(TooFewParties, match="p0000: UNMASK: a message is cut short"):
-        ring.run(on_reply=lie)
+        ring.run(on_reply=ring.liar("p0000", Phase.UNMASK, lie))
 
 
 def test_a_key_of_small_order_keeps_its_party_out(circle):
     ring = circle(5)
 
-    def lie(phase, name, reply):
-        if phase is not Phase.KEYS or name != "p0003":
-            return reply
-        bare = Reply(phase, 3, reply[10:42], bytes(32) + body(reply)[32:])
-        return bare.sealed(ring.identities[name].sign(bare.signed_part()))
+    def lie(said):
+        return bytes(32) + said[32:]
 
-    total, counted = ring.run(on_reply=lie)
+    total, counted = ring.run(on_reply=ring.liar("p0003", Phase.KEYS, lie))
     assert counted == [name for name in ring.names if name != "p0003"]
     np.testing.assert_array_equal(total, ring.expected(counted))
     assert not ring.refusals
