@@ -146,3 +146,11 @@ def test_another_fit_needs_another_journal(blobs, tmp_path):
         other = Federation.over(agreed.agreement, InProcess(parties), Journal(tmp_path))
         with pytest.raises(FederationError, match="other parameters"):
             model().set_params(n_components=3).fit(other)
+
+
+def test_what_a_server_writes_is_its_owners_to_read(blobs, tmp_path):
+    agreed = federate(split(blobs, "even"), "masked")
+    parties = agreed.transport.parties.values()
+    model().fit(Federation.over(agreed.agreement, InProcess(parties), Journal(tmp_path)))
+    modes = {path.name.split("-")[0]: path.stat().st_mode & 0o777 for path in tmp_path.iterdir()}
+    assert modes == dict.fromkeys(("rounds", "current", "state"), 0o600)

@@ -18,8 +18,9 @@ from sklearn.exceptions import ConvergenceWarning
 from ..core import Release, Stage
 from ..federation import Agreement, Federation, FederationError, Journal
 from ..federation.errors import ServerAway
-from ..federation.flower.folders import PartyFolder, Terms, locked, write_whole
+from ..federation.flower.folders import PartyFolder, Terms, locked
 from ..federation.holding import read_categories
+from ..federation.keeping import write_whole
 from ..report import CannotWrite
 from ..sources import read_file
 from .console import emit, note

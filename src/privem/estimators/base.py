@@ -186,8 +186,7 @@ class Estimator(BaseEstimator):  # type: ignore[misc]
         if labels is None:
             return LocalSource(rows, self.n_jobs), People("record", length_of(rows), weighted)
         owned = Owned.of(rows, labels, self.max_weight)
-        source = LocalSource(owned.rows, self.n_jobs, owned.persons, owned.owner)
-        return source, People("person", owned.count, weighted)
+        return owned.source(self.n_jobs), People("person", owned.count, weighted)
 
     def _terms(self, d: int | None, isotropic: bool = False) -> Terms:
         """The terms of privacy, checked; ``d=None`` before there are data."""

@@ -277,8 +277,7 @@ def _source(rows: Rows, groups: Any, trust: str, n_jobs: int | None) -> tuple[So
     if labels is None:
         return LocalSource(rows, n_jobs), People("record", count, False)
     owned = Owned.of(rows, labels)
-    source = LocalSource(owned.rows, n_jobs, owned.persons, owned.owner)
-    return source, People("person", owned.count, False)
+    return owned.source(n_jobs), People("person", owned.count, False)
 
 
 def _per_column(name: str, value: Any, d: int) -> Array:

@@ -65,8 +65,7 @@ class Holding:
         """What answers questions: in private ones each person counts once."""
         if self.owned is None or not private:
             return LocalSource(self.rows, n_jobs, key=key)
-        owned = self.owned
-        return LocalSource(owned.rows, n_jobs, owned.persons, owned.owner, key)
+        return self.owned.source(n_jobs, key)
 
     @classmethod
     def _coded(cls, rows: Any, categories: Any) -> Holding:

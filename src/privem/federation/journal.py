@@ -25,6 +25,7 @@ from typing import Any
 
 from .codec import decode, encode
 from .errors import FederationError
+from .keeping import append, write_whole
 from .protection import Mail, Opened
 
 __all__ = ["Journal"]
@@ -101,10 +102,7 @@ class Journal:
         }
         # The state is there before the round is over, and the one before until it is.
         number = len(self._rounds) + 1
-        with open(self._state_file(number), "wb") as file:
-            file.write(state)
-            file.flush()
-            os.fsync(file.fileno())
+        write_whole(self._state_file(number), state)
         self._append("rounds", "round", body)
         self._rounds.append(body)
         self._clear()
@@ -135,10 +133,7 @@ class Journal:
         (self._folder / "current").write_bytes(b"")
 
     def _append(self, name: str, kind: str, body: Mapping[str, Any]) -> None:
-        with open(self._folder / name, "ab") as file:
-            file.write(_entry(kind, body))
-            file.flush()
-            os.fsync(file.fileno())
+        append(self._folder / name, _entry(kind, body))
 
     def _load(self, name: str) -> list[tuple[str, dict[str, Any]]]:
         path = self._folder / name

@@ -13,9 +13,11 @@ from numpy.typing import NDArray
 from ..core import Rows
 from ..tree import Array
 from .array import ArrayRows
+from .cells import fresh_key
 from .files import ScanRows
 from .frame import FrameRows
 from .joined import JoinedRows
+from .local import LocalSource
 
 __all__ = ["Owned", "group_column", "labels_of", "length_of", "owners", "per_person"]
 
@@ -53,6 +55,11 @@ class Owned:
                 raise ValueError(f"sample_weight has shape {own.shape}, expected {weight.shape}")
             weight = weight * np.clip(own, 0.0, cap)
         return cls(replace(rows, weight=weight), rows.take(chosen), owners(labels), len(chosen))
+
+    def source(self, n_jobs: int | None, key: bytes | None = None) -> LocalSource:
+        """What sums over persons; ``key`` is what they draw their cells from, or a fresh one."""
+        key = fresh_key() if key is None else key
+        return LocalSource(self.rows, n_jobs, self.persons, self.owner, key)
 
 
 def length_of(rows: Rows) -> int | None:

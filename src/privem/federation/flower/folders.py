@@ -27,6 +27,7 @@ import numpy as np
 
 from ..agreement import Agreement, Card
 from ..errors import FederationError
+from ..keeping import write_whole
 from ..party import Party
 from ..wire import pack, unpack
 from . import require
@@ -41,7 +42,6 @@ __all__ = [
     "new_server",
     "read_card",
     "split_address",
-    "write_whole",
 ]
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
@@ -252,22 +252,6 @@ class PartyFolder:
         if state != self._kept:
             write_whole(self.folder / "state", state)
             self._kept = state
-
-
-def write_whole(path: Path, content: bytes) -> None:
-    """Replace a file at once and for good, readable by its owner only."""
-    part = path.with_name(f".{path.name}.part")
-    handle = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with os.fdopen(handle, "wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(part, path)
-    folder = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
 
 
 @contextmanager
