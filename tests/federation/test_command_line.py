@@ -178,6 +178,17 @@ def test_files_without_column_names(tmp_path):
         _rows(terms, tmp_path / "wide.npy", None, None)
 
 
+def test_the_status_of_a_party_with_a_target(tmp_path):
+    assert found(tmp_path / "fed", *TARGET).exit_code == 0
+    place = PartyFolder(tmp_path / "fed" / "north")
+    (tmp_path / "north.csv").write_text("outcome,a,b\n1,2,3\n4,5,6\n")
+    rows, more = _rows(place.terms, tmp_path / "north.csv", None, None)
+    place.party(rows, 1.0, 1e-6, **more)
+    status = command("federate", "status", tmp_path / "fed" / "north")
+    assert status.exit_code == 0, status.output
+    assert "north" in status.stdout
+
+
 def test_persons(tmp_path):
     bounds = ["--bound", "a=-6:6", "--bound", "b=-7:7"]
     done = found(tmp_path / "fed", *bounds, "--persons")
@@ -191,6 +202,9 @@ def test_persons(tmp_path):
     party = place.party(rows, 1.0, 1e-6, **more)
     assert party.persons
     assert party.columns == ("a", "b")
+    status = command("federate", "status", tmp_path / "fed" / "north", "--json")
+    assert status.exit_code == 0, status.output
+    assert json.loads(status.stdout)["epsilon_spent"] == 0.0
     rows, more = _rows(place.terms, tmp_path / "north.csv", None, None)
     for name in ("west", "north"):  # who has not joined yet, and who has
         with pytest.raises(ValueError, match="no persons"):

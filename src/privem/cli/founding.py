@@ -11,9 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import click
-import numpy as np
 
-from ..federation import Party
 from ..federation.agreement import Agreement, Card
 from ..federation.flower import require
 from ..federation.flower.folders import (
@@ -26,6 +24,7 @@ from ..federation.flower.folders import (
 )
 from ..federation.holding import code_bounds
 from ..federation.masked import Identity
+from ..federation.party import account_of
 from ..federation.threshold import require as require_threshold
 from ..federation.trust import trust
 from .failures import ExitCode, Failure
@@ -217,16 +216,15 @@ def standing(folder: Path) -> dict[str, Any]:
 
 
 def _party_standing(folder: Path, terms: Terms) -> dict[str, Any]:
-    party = Party(np.zeros((0, 1)), read_card(folder / "card.json")["name"])
-    party.restore((folder / "state").read_bytes())
+    account = account_of((folder / "state").read_bytes())
     return {
-        "party": party.name,
+        "party": read_card(folder / "card.json")["name"],
         "address": terms.address,
         "agreement": terms.agreement.hash,
         "protection": terms.agreement.protection,
-        "epsilon_spent": party.spent,
-        "epsilon_limit": party._budget.limit,
-        "delta": party._budget.delta,
+        "epsilon_spent": account.epsilon,
+        "epsilon_limit": account.limit,
+        "delta": account.delta,
     }
 
 

@@ -31,7 +31,7 @@ from .protection import Inside, PartySide
 from .protections import party_side
 from .wire import check_persons, check_query, pack, unpack
 
-__all__ = ["Party"]
+__all__ = ["Party", "account_of"]
 
 
 class Party:
@@ -362,11 +362,21 @@ class Party:
         if odd:
             raise ValueError(f"{self.name!r}: {odd}")
         self._box_key, self._signing_key = body["keys"]["box"], body["keys"]["signing"]
-        self._budget = OwnBudget(body["limit"], body["delta"])
-        self._budget.spent, self._budget.failures = body["spent"], body["failures"]
+        self._budget = _account(body)
         self._memory = Memory(**body["memory"])
         self._question = None
         if agreement is not None:
             self._agreement = agreement
             self._side = party_side(agreement, body["side"])
         return self
+
+
+def account_of(state: bytes) -> OwnBudget:
+    """The account in a party's state, whatever its rows."""
+    return _account(unpack(state, "party", own=True))
+
+
+def _account(body: dict[str, Any]) -> OwnBudget:
+    budget = OwnBudget(body["limit"], body["delta"])
+    budget.spent, budget.failures = body["spent"], body["failures"]
+    return budget
