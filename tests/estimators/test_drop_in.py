@@ -69,6 +69,11 @@ def test_every_method_takes_what_scikit_learns_takes(ours, theirs):
         wanted, taken = (inspect.signature(getattr(c, name)).parameters for c in (theirs, ours))
         if not any(p.kind is p.VAR_KEYWORD for p in taken.values()):
             missing += [f"{name}({p})" for p in wanted if p not in taken]
+        # By position too: fit(X, y, sample_weight).
+        places = [n for n, p in wanted.items() if p.kind is p.POSITIONAL_OR_KEYWORD]
+        ours_by_place = [n for n, p in taken.items() if p.kind is p.POSITIONAL_OR_KEYWORD]
+        if ours_by_place[: len(places)] != places:
+            missing.append(f"{name}{tuple(places)} by position")
     assert missing == []
 
 
@@ -76,7 +81,7 @@ def test_every_method_takes_what_scikit_learns_takes(ours, theirs):
 def test_the_methods_of_the_design_have_the_design_signature(cls):
     parameters = inspect.signature(cls.fit).parameters
     assert list(parameters) == ["self", "X", "y", "sample_weight", "groups"]
-    assert parameters["sample_weight"].kind is inspect.Parameter.KEYWORD_ONLY
+    assert parameters["groups"].kind is inspect.Parameter.KEYWORD_ONLY
     terms = inspect.signature(cls).parameters
     assert (terms["epsilon"].default, terms["delta"].default) == (1.0, 1e-6)
 

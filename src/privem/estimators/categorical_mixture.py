@@ -162,7 +162,7 @@ class CategoricalMixture(DensityMixin, Estimator):  # type: ignore[misc]
         tags.input_tags.categorical = tags.input_tags.string = True
         return tags
 
-    def fit(self, X: Any, y: Any = None, *, sample_weight: Any = None, groups: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, *, groups: Any = None) -> Self:
         """Fit the classes; parameters as :meth:`privem.GaussianMixture.fit`."""
         self._check_parameters()
         if self.epsilon is not None:

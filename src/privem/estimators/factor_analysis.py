@@ -152,7 +152,7 @@ class FactorAnalysis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Syntheti
         self.max_weight = max_weight
         self.n_jobs = n_jobs
 
-    def fit(self, X: Any, y: Any = None, *, sample_weight: Any = None, groups: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, *, groups: Any = None) -> Self:
         """Fit the factors; parameters as :meth:`privem.GaussianMixture.fit`."""
         self._check_parameters()
         if self.epsilon is not None:

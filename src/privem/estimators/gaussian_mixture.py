@@ -216,7 +216,7 @@ class GaussianMixture(Synthetic, MixtureDensity):
         self.max_weight = max_weight
         self.n_jobs = n_jobs
 
-    def fit(self, X: Any, y: Any = None, *, sample_weight: Any = None, groups: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, *, groups: Any = None) -> Self:
         """Fit the mixture.
 
         Parameters
@@ -270,7 +270,7 @@ class GaussianMixture(Synthetic, MixtureDensity):
         return self
 
     def fit_predict(
-        self, X: Any, y: Any = None, *, sample_weight: Any = None, groups: Any = None
+        self, X: Any, y: Any = None, sample_weight: Any = None, *, groups: Any = None
     ) -> NDArray[np.int64]:
         """Fit, then :meth:`predict` the same rows; the labels are not private."""
         self.fit(X, y, sample_weight=sample_weight, groups=groups)

@@ -156,7 +156,7 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Es
         self.max_weight = max_weight
         self.n_jobs = n_jobs
 
-    def fit(self, X: Any, y: Any = None, *, sample_weight: Any = None, groups: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, *, groups: Any = None) -> Self:
         """Fit the centres; parameters as :meth:`privem.GaussianMixture.fit`."""
         self._check_parameters()
         if self.epsilon is not None:
@@ -234,11 +234,18 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Es
         return label.astype(np.int32), float(inertia)
 
     def fit_predict(
-        self, X: Any, y: Any = None, *, sample_weight: Any = None, groups: Any = None
+        self, X: Any, y: Any = None, sample_weight: Any = None, *, groups: Any = None
     ) -> NDArray[np.int32]:
         """Fit, then :meth:`predict` the same rows; the labels are not private."""
         self.fit(X, y, sample_weight=sample_weight, groups=groups)
         return self.predict(self._features(X, groups))
+
+    def fit_transform(
+        self, X: Any, y: Any = None, sample_weight: Any = None, *, groups: Any = None
+    ) -> Array:
+        """Fit, then :meth:`transform` the same rows; the distances are not private."""
+        self.fit(X, y, sample_weight=sample_weight, groups=groups)
+        return self.transform(self._features(X, groups))
 
     def predict(self, X: Any) -> NDArray[np.int32]:
         """Index of the nearest centre of each record."""

@@ -159,7 +159,7 @@ class SymmetricMixture(Synthetic, Estimator):
         self.random_state = random_state
         self.n_jobs = n_jobs
 
-    def fit(self, X: Any, y: Any = None, *, sample_weight: Any = None, groups: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, *, groups: Any = None) -> Self:
         """Fit b and the noise variance; parameters as :meth:`privem.GaussianMixture.fit`."""
         self._check_parameters()
         if self.epsilon is None:
