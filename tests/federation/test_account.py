@@ -15,9 +15,11 @@ from privem.federation.answer import Question
 from privem.federation.budget import OwnBudget, believe, chosen
 from privem.federation.codec import BadMessage
 from privem.federation.errors import FederationError
+from privem.federation.party import account_of
 from privem.models.bounds import OctaveQuery, PlaceQuery
 from privem.models.categorical_mixture import PairsQuery
 from privem.models.count import CountQuery
+from privem.models.moments import MomentsQuery, SumsQuery
 from privem.models.private_grid import GridQuery
 from privem.models.private_moments import BoundedMomentsQuery
 from privem.models.sensitivity import MomentWeights
@@ -39,6 +41,7 @@ def test_noise_of_no_size_is_refused(grid):
         believe(Question("x", CountQuery(), noise, prices), None)
 
 
+HUGE = asked(CountQuery(), Discrete(1e-3, "add-remove", 1000.0))
 EVERY = SOUND | {
     "count": CountQuery(),
     "octaves": OctaveQuery(2),
@@ -143,3 +146,46 @@ def test_an_exact_question_names_the_limit_that_refuses_it():
     members = [Party(rows, "a", epsilon=1.0), Party(rows, "b"), Party(rows, "c")]
     with pytest.raises(FederationError, match="exact answer has no finite cost"):
         KMeans(2, epsilon=None).fit(Federation(members, protection="plain"))
+
+
+def test_exact_answers_are_on_the_account():
+    """They were not: after an exact fit the account read 0, and a limit of 1 was believed."""
+    server = Server(np.ones((4, 2)))
+    assert server.begin()[0]
+    assert server.party.account == "epsilon 0 at delta 1e-06"
+    for number in (1, 2):
+        assert server.ask(asked(SumsQuery(), Exact()), round=number)[0]
+        assert server.ask(asked(SumsQuery(), Exact()), round=number)[0]  # the same again
+    party = Party(np.ones((4, 2)), "party 0").restore(server.party.state())
+    for one in (server.party, party):
+        assert one.account == "exact answers: 2; no finite epsilon"
+        assert one.spent == math.inf
+    assert account_of(party.state()).exact == 2
+    # Private answers do not make it finite again, and what is refused is not counted.
+    assert server.ask(asked(CountQuery()), round=3)[0]
+    assert not server.ask(asked(MomentsQuery(np.zeros(7)), Exact()), round=4)[0]
+    assert server.party.account == "exact answers: 2; no finite epsilon"
+
+
+def test_a_limit_after_exact_answers_is_acknowledged_or_refused():
+    server = Server(np.ones((4, 2)))
+    assert server.begin()[0]
+    assert server.ask(asked(SumsQuery(), Exact()))[0]
+    party = server.party
+    with pytest.raises(ValueError, match="exact answers: 1; no finite epsilon"):
+        party.limit_to(1.0, 1e-6)
+    assert party.limit is None
+    party.limit_to(1.0, 1e-6, despite_exact_answers=True)
+    assert party.limit == 1.0
+    party.limit_to(1.0, 1e-7)  # the same again: it was acknowledged
+    with pytest.raises(ValueError, match="exact answers"):
+        party.limit_to(2.0, 1e-6)
+    # It is a limit on private answers from then on, and the account says what it said.
+    assert refused(server.ask(asked(SumsQuery(), Exact()), round=2), "own budget")
+    noise = Discrete(40.0, "add-remove", 1000.0)
+    assert server.ask(asked(CountQuery(), noise), round=2)[0]
+    assert refused(server.ask(HUGE, round=3), "own budget")
+    assert party.account == "exact answers: 1; no finite epsilon"
+    party.limit_to(None, 1e-6)
+    with pytest.raises(ValueError, match="exact answers"):
+        party.limit_to(1.0, 1e-6)

@@ -16,6 +16,7 @@ from .failures import EXIT_CODES, Command
 from .federated import carry, fit_parties, take_part
 from .founding import agreed, found, make_keys, show_status, standing
 from .kinds import Kind
+from .options import limit_of
 from .settings import Settings
 from .summary import describe
 
@@ -173,15 +174,28 @@ def party(
     folder: Folder,
     data: Annotated[Path, typer.Argument(metavar="DATA", hidden=True)],
     epsilon: Annotated[
-        float | None,
+        str | None,
         typer.Option(
             "--epsilon",
-            help="The most this party gives away, over all fits; exact fits are then refused.",
+            metavar="FLOAT|none",
+            help="The most this party gives away, over all fits; exact fits are then refused. "
+            "It stays set until another is, or none. Default: as it was; none at first.",
         ),
     ] = None,
     delta: Annotated[
-        float, typer.Option("--delta", help="Probability with which privacy may fail.")
-    ] = 1e-6,
+        float | None,
+        typer.Option(
+            "--delta",
+            help="Probability with which privacy may fail. Default: as it was; 1e-6 at first.",
+        ),
+    ] = None,
+    despite_exact_answers: Annotated[
+        bool,
+        typer.Option(
+            "--despite-exact-answers",
+            help="Set --epsilon although exact answers were given, about which it says nothing.",
+        ),
+    ] = False,
     weight: Annotated[
         str | None,
         typer.Option("--weight", metavar="COLUMN", help="A column that says how much a row counts"),
@@ -201,7 +215,12 @@ def party(
     FOLDER is the party's; DATA a .csv, .parquet or .npy file, or a folder of them. What was
     answered is remembered in FOLDER: stopped or killed, start it again and it goes on.
     """
-    take_part(folder, data, epsilon, delta, weight, groups, n_jobs)
+    limits = {
+        "epsilon": limit_of(epsilon),
+        "delta": delta,
+        "despite_exact_answers": despite_exact_answers,
+    }
+    take_part(folder, data, limits, weight, groups, n_jobs)
 
 
 @federate.command(cls=Command, epilog=EXIT_CODES)

@@ -58,8 +58,7 @@ def carry(folder: Path, listen: str | None) -> None:
 def take_part(
     folder: Path,
     data: Path,
-    epsilon: float | None,
-    delta: float,
+    limits: dict[str, Any],
     weight: str | None,
     groups: str | None,
     n_jobs: int | None,
@@ -74,7 +73,13 @@ def take_part(
         with reading_data():
             rows, more = _rows(place.terms, data, weight, groups)
         with reading_folder():
-            party = place.party(rows, epsilon, delta, n_jobs=n_jobs, **more)
+            party = place.party(rows, **limits, n_jobs=n_jobs, **more)
+        if party.limit is None:
+            lifted = "its limit is lifted" if limits["epsilon"] == "none" else "it has no limit"
+            note(
+                f"{place.name}: {lifted}: it answers private questions of any epsilon, and exact "
+                "ones; --epsilon sets a limit"
+            )
 
         def keep(state: bytes) -> None:
             place.keep(state)

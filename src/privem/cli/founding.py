@@ -222,7 +222,9 @@ def _party_standing(folder: Path, terms: Terms) -> dict[str, Any]:
         "address": terms.address,
         "agreement": terms.agreement.hash,
         "protection": terms.agreement.protection,
-        "epsilon_spent": account.epsilon,
+        "given_away": account.account,
+        "exact_answers": account.exact,
+        "epsilon_spent": None if account.exact else account.epsilon,
         "epsilon_limit": account.limit,
         "delta": account.delta,
     }
@@ -235,8 +237,7 @@ def show_status(facts: dict[str, Any]) -> str:
         return (
             f"{facts['party']}, in the federation at {facts['address']} ({facts['protection']})\n"
             f"  agreement              {facts['agreement']}\n"
-            f"  given away             epsilon {facts['epsilon_spent']:.6g} at delta "
-            f"{facts['delta']:.3g}\n"
+            f"  given away             {facts['given_away']}\n"
             f"  own limit              {'none' if limit is None else f'epsilon {limit:.6g}'}\n"
         )
     lines = [f"Server at {facts['address']} ({facts['protection']}): {facts['server']}"]

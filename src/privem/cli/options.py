@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import csv
+import math
 from collections.abc import Sequence
 
 import click
 
 from ..sources.types import check_type
 
-__all__ = ["categories_of", "columns_of", "limits_of", "types_of"]
+__all__ = ["categories_of", "columns_of", "limit_of", "limits_of", "types_of"]
 
 
 def columns_of(options: Sequence[str] | None) -> list[str] | None:
@@ -56,6 +57,19 @@ def limits_of(options: Sequence[str]) -> dict[str, tuple[float, float]]:
             raise click.UsageError(f"--bound {text!r}: there is a bound of {column!r} already")
         found[column] = (low, high)
     return found
+
+
+def limit_of(text: str | None) -> float | str | None:
+    """A party's ``--epsilon``: a number above zero, ``none``, or nothing said."""
+    if text is None or text == "none":
+        return text
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not 0 < value < math.inf:
+        raise click.UsageError(f"--epsilon {text!r} is neither a number above 0 nor none")
+    return value
 
 
 def categories_of(options: Sequence[str]) -> dict[str, list[str]]:

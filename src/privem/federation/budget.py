@@ -100,8 +100,10 @@ class OwnBudget:
             raise ValueError(f"delta of a party must lie between 0 and 1, got {delta}")
         self.limit, self.delta = limit, delta
         self.spent: tuple[tuple[int, Spent], ...] = ()
-        """Every answer's price, with the number of its run."""
+        """Every private answer's price, with the number of its run."""
         self.failures: tuple[float, ...] = ()
+        self.exact = 0
+        """How many exact answers were given: no finite epsilon bounds those."""
 
     def _cost(self, more: Sequence[tuple[int, Spent]], failure: float) -> float:
         events: list[Event] = [Failure(f) for f in (*self.failures, failure) if f]
@@ -118,7 +120,7 @@ class OwnBudget:
     def charge(self, prices: Sequence[Spent], failure: float = 0.0, run: int = 0) -> bool:
         """Add a cost if the limit allows; ``False``, and nothing added, if not.
 
-        An exact answer (no prices) has no finite cost.
+        An exact answer (no prices) has no finite cost: it is counted.
         """
         priced = [(run, spent) for spent in prices]
         if self.limit is not None:
@@ -128,12 +130,36 @@ class OwnBudget:
                 return False
         self.spent = (*self.spent, *priced)
         self.failures = (*self.failures, failure) if failure else self.failures
+        self.exact += not prices
         return True
+
+    def limit_to(
+        self, limit: float | None, delta: float, despite_exact_answers: bool = False
+    ) -> None:
+        """Set another limit; raises ValueError where exact answers make it an empty promise.
+
+        With ``despite_exact_answers`` it is a limit on private answers alone.
+        """
+        other = OwnBudget(limit, delta)
+        if limit not in (None, self.limit) and self.exact and not despite_exact_answers:
+            raise ValueError(
+                f"{self.account}: a limit of epsilon={limit:g} promises nothing about rows that "
+                "were in exact answers; acknowledge it with despite_exact_answers=True "
+                "(--despite-exact-answers), and the limit is on private answers alone"
+            )
+        self.limit, self.delta = other.limit, other.delta
 
     @property
     def epsilon(self) -> float:
-        """What all private answers so far cost together, at the party's delta."""
-        return self._cost((), 0.0)
+        """What all answers so far cost, at the party's delta; infinite if one was exact."""
+        return math.inf if self.exact else self._cost((), 0.0)
+
+    @property
+    def account(self) -> str:
+        """What was given away, in words."""
+        if self.exact:
+            return f"exact answers: {self.exact}; no finite epsilon"
+        return f"epsilon {self.epsilon:.6g} at delta {self.delta:.3g}"
 
 
 def chosen(events: Iterable[Event], delta: float) -> float:

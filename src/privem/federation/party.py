@@ -132,8 +132,29 @@ class Party:
 
     @property
     def spent(self) -> float:
-        """Epsilon of all private answers so far, at the party's delta."""
+        """Epsilon of all answers so far, at the party's delta; infinite once one was exact."""
         return self._budget.epsilon
+
+    @property
+    def limit(self) -> float | None:
+        """The most epsilon it gives away; ``None`` if it has no limit of its own."""
+        return self._budget.limit
+
+    @property
+    def account(self) -> str:
+        """What was given away so far, in words."""
+        return self._budget.account
+
+    def limit_to(
+        self, epsilon: float | None, delta: float, *, despite_exact_answers: bool = False
+    ) -> None:
+        """Set another limit of its own, or none.
+
+        Where exact answers were given a limit is refused, because it says nothing about rows that
+        were in them. ``despite_exact_answers=True`` acknowledges that: the limit is then on private
+        answers alone.
+        """
+        self._budget.limit_to(epsilon, delta, despite_exact_answers)
 
     def card(self, protection: str) -> Card:
         """The party's entry in an agreement; makes its keys where the protection needs any."""
@@ -346,6 +367,7 @@ class Party:
             "delta": self._budget.delta,
             "spent": self._budget.spent,
             "failures": self._budget.failures,
+            "exact": self._budget.exact,
         }
         return pack("party", body)
 
@@ -378,5 +400,5 @@ def account_of(state: bytes) -> OwnBudget:
 
 def _account(body: dict[str, Any]) -> OwnBudget:
     budget = OwnBudget(body["limit"], body["delta"])
-    budget.spent, budget.failures = body["spent"], body["failures"]
+    budget.spent, budget.failures, budget.exact = body["spent"], body["failures"], body["exact"]
     return budget

@@ -118,3 +118,44 @@ def test_a_party_goes_on_with_its_account_and_the_limits_set_now(tmp_path):
     assert again.card("masked") == first.card("masked")
     assert (again._budget.limit, again._budget.delta) == (2.0, 1e-7)
     assert unpack(again.state(), "party")["memory"] == unpack(first.state(), "party")["memory"]
+
+
+def test_status_counts_exact_answers(tmp_path):
+    run("init", tmp_path / "fed", *THREE)
+    place = tmp_path / "fed" / "north"
+    rows = np.zeros((4, 2))
+    party = PartyFolder(place).party(rows)
+    party._budget.charge(())
+    PartyFolder(place).keep(party.state())
+    assert "given away             exact answers: 1; no finite epsilon" in run("status", place)
+    facts = json.loads(run("status", place, "--json"))
+    assert (facts["exact_answers"], facts["epsilon_spent"]) == (1, None)
+    with pytest.raises(ValueError, match="exact answers: 1"):
+        PartyFolder(place).party(rows, 1.0)
+    (tmp_path / "x.csv").write_text("x,y\n1,2\n")
+    said = run("party", place, tmp_path / "x.csv", "--epsilon", 1, code=2)
+    assert "--despite-exact-answers" in said
+    assert PartyFolder(place).party(rows, 1.0, despite_exact_answers=True).limit == 1.0
+    assert "exact answers: 1; no finite epsilon" in run("status", place)
+
+
+def test_a_limit_stays_until_another_is_set(tmp_path):
+    """A party that was started again without --epsilon had none."""
+    run("init", tmp_path / "fed", *THREE)
+    place, rows = tmp_path / "fed" / "north", np.zeros((4, 2))
+
+    def again(*limits):
+        found = PartyFolder(place).party(rows, *limits)
+        facts = json.loads(run("status", place, "--json"))
+        assert (facts["epsilon_limit"], facts["delta"]) == (found.limit, found._budget.delta)
+        return facts["epsilon_limit"], facts["delta"]
+
+    assert again() == (None, 1e-6)
+    assert again(1.0, 1e-8) == (1.0, 1e-8)
+    assert again() == (1.0, 1e-8)
+    assert again(2.0) == (2.0, 1e-8)
+    assert again("none") == (None, 1e-8)
+    (tmp_path / "x.csv").write_text("x,y\n1,2\n")
+    for wrong in ("nothing", "0", "-1", "inf", "nan"):
+        said = run("party", place, tmp_path / "x.csv", "--epsilon", wrong, code=2)
+        assert "neither a number above 0 nor none" in " ".join(said.split())

@@ -234,17 +234,35 @@ class PartyFolder:
         self.key = (folder / "node.key").read_bytes()
         self._kept = b""
 
-    def party(self, rows: Any, epsilon: float | None, delta: float, **options: Any) -> Party:
-        """The party as it was left, with the limits its owner sets now."""
+    def party(
+        self,
+        rows: Any,
+        epsilon: float | str | None = None,
+        delta: float | None = None,
+        *,
+        despite_exact_answers: bool = False,
+        **options: Any,
+    ) -> Party:
+        """The party as it was left, with the limits its owner sets now.
+
+        With ``None``, ``epsilon`` and ``delta`` stay as they were; ``epsilon="none"`` lifts the
+        limit. ``despite_exact_answers``: see :meth:`~privem.federation.Party.limit_to`.
+        """
         body = unpack((self.folder / "state").read_bytes(), "party", own=True)
-        party = Party(rows, self.name, epsilon=epsilon, delta=delta, **options)
+        party = Party(rows, self.name, **options)
         old = body["agreement"]
         same = old is not None and Agreement.from_dict(old).hash == self.terms.agreement.hash
-        body |= {"agreement": old if same else None, "limit": epsilon, "delta": delta}
+        body |= {"agreement": old if same else None}
         party.restore(pack("party", body))
+        limit = body["limit"] if epsilon is None else None if epsilon == "none" else float(epsilon)
+        party.limit_to(
+            limit,
+            body["delta"] if delta is None else delta,
+            despite_exact_answers=despite_exact_answers,
+        )
         if not same:
             party.join(self.terms.agreement)
-            self.keep(party.state())
+        self.keep(party.state())
         return party
 
     def keep(self, state: bytes) -> None:
