@@ -297,7 +297,18 @@ def _(folder):
 
 @case("a sparse matrix")
 def _(folder):
-    yield from each(scipy.sparse.csr_matrix(X), scipy.sparse.coo_array(X))
+    for rows in (scipy.sparse.csr_matrix(X), scipy.sparse.coo_array(X)):
+        for model in estimators():
+            if isinstance(model, KMeans):
+                check_valid(model.fit(rows))
+            else:
+                yield lambda rows=rows, model=model: model.fit(rows)
+
+
+@case("NaN in a sparse matrix (k-means)")
+def _(folder):
+    for form in (scipy.sparse.csr_matrix, scipy.sparse.csc_array):
+        yield lambda form=form: KMeans(2, epsilon=None).fit(form(with_value(np.nan)))
 
 
 @case("a one-dimensional array")

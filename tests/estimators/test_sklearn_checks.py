@@ -77,6 +77,7 @@ PRIVATE += [
 FRESH = {
     "check_fit_idempotent": "noise is fresh in every fit",
     "check_sample_weight_equivalence_on_dense_data": "noise is fresh in every fit",
+    "check_sample_weight_equivalence_on_sparse_data": "noise is fresh in every fit",
 }
 SILENT = {
     "check_all_zero_sample_weights_error": "an error about values would be a release",

@@ -53,6 +53,9 @@ class Estimator(BaseEstimator):  # type: ignore[misc]
     # What its columns may be.
     _column_types: ClassVar[tuple[str, ...]] = TYPES
 
+    # Whether it takes sparse arrays.
+    _sparse: ClassVar[bool] = False
+
     # Called with each stage and release: the command line hangs its progress bar here.
     _watch: Callable[[Stage, Release[Any]], None] | None = None
 
@@ -74,6 +77,7 @@ class Estimator(BaseEstimator):  # type: ignore[misc]
         tags = super().__sklearn_tags__()
         # Noise is fresh in every private fit, whatever the random_state.
         tags.non_deterministic = getattr(self, "epsilon", None) is not None
+        tags.input_tags.sparse = self._sparse
         return tags
 
     def _open(
@@ -143,17 +147,20 @@ class Estimator(BaseEstimator):  # type: ignore[misc]
             rows = FrameRows(X, weights_of(weight, len(X), groups, finite), finite, labels)
         else:
             # What is not finite is refused by ourselves: our error names the row and the column.
-            dtypes = [np.float64, np.float32]
+            form: dict[str, Any] = {"dtype": [np.float64, np.float32], "ensure_all_finite": False}
+            form["accept_sparse"] = "csr" if self._sparse else False
             try:
-                checked = validate_data(self, X, reset=reset, dtype=dtypes, ensure_all_finite=False)
+                checked = validate_data(self, X, reset=reset, **form)
             except (ValueError, OverflowError) as error:
                 if finite:
                     raise
                 raise without_values(error) from None
-            if finite:
-                refuse_non_finite(checked, 0, getattr(self, "feature_names_in_", None))
-            weight = weights_of(weight, len(checked), groups, finite)
+            weight = weights_of(weight, checked.shape[0], groups, finite)
             rows = ArrayRows(checked, weight, self._names())
+            if finite:
+                names = getattr(self, "feature_names_in_", None)
+                for block in rows.blocks(65_536):
+                    refuse_non_finite(block.X, block.start, names)
         if not finite and not missing:
             refuse_nan(rows)
         if reset:

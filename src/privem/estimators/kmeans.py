@@ -113,6 +113,7 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Es
         "bounds_",
     )
     _mechanisms: ClassVar[tuple[str, ...]] = KMEANS_RECIPES
+    _sparse: ClassVar[bool] = True
     _needed: ClassVar[tuple[str, ...]] = _saved[:1]
 
     def __init__(
@@ -157,7 +158,11 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Es
         self.n_jobs = n_jobs
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None, *, groups: Any = None) -> Self:
-        """Fit the centres; parameters as :meth:`privem.GaussianMixture.fit`."""
+        """Fit the centres; parameters as :meth:`privem.GaussianMixture.fit`.
+
+        ``X`` may also be a sparse array, here and wherever rows are taken: blocks of it are made
+        dense while they are read, never the whole.
+        """
         self._check_parameters()
         if self.epsilon is not None:
             return self._fit_privately(X, y, sample_weight, groups)

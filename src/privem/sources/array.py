@@ -1,4 +1,4 @@
-"""Rows of a NumPy array, memory-mapped ones included."""
+"""Rows of a NumPy array, memory-mapped ones included, or of a sparse one."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import issparse
 
 from ..core import Block
 from .checks import refuse_non_finite, refuse_weights
@@ -15,10 +16,15 @@ from .types import type_name
 
 __all__ = ["ArrayRows"]
 
+# Numbers in a dense block of sparse rows, at most: 16 megabytes.
+_MOST_DENSE = 2**21
+
 
 @dataclass(frozen=True)
 class ArrayRows:
     """Rows of a two-dimensional array of any real dtype, order and strides; never copied whole.
+
+    ``X`` may be a sparse array in CSR form: each block is made dense when it is read.
 
     Examples
     --------
@@ -27,7 +33,7 @@ class ArrayRows:
     [2, 2, 1]
     """
 
-    X: NDArray[Any]
+    X: Any
     weight: NDArray[np.float64] | None = None
     names: Sequence[str] | None = None
     check: bool = False
@@ -52,8 +58,13 @@ class ArrayRows:
 
     def blocks(self, rows: int) -> Iterator[Block]:
         """All rows in order, at most ``rows`` at a time."""
-        for start in range(0, len(self.X), rows):
+        sparse = issparse(self.X)
+        if sparse:
+            rows = max(1, min(rows, _MOST_DENSE // max(1, self.n_features)))
+        for start in range(0, self.X.shape[0], rows):
             block = self.X[start : start + rows]
+            if sparse:
+                block = block.toarray()
             weight = None if self.weight is None else self.weight[start : start + rows]
             if self.check:
                 refuse_non_finite(block, start, self.names)

@@ -67,7 +67,7 @@ def length_of(rows: Rows) -> int | None:
     for name in ("X", "frame", "target"):
         held = getattr(rows, name, None)
         if held is not None:
-            return len(held)
+            return int(held.shape[0])
     return None
 
 
