@@ -7,8 +7,9 @@
 from random means, unit covariances and equal weights, for at most 500 iterations, and prints
 log-likelihood and iterations of federated EM in the clear (FEM) and encrypted (PPEM). Its data are
 not available, so its numbers cannot be compared, only its claim: that the two agree to three
-decimals and in the number of iterations. ``--paper`` also runs 001's own way (three vectors, new
-keys in every iteration) and shows what an iteration costs, in CPU seconds of all parties together.
+decimals and in the number of iterations. ``--paper`` also runs 001's own way
+(``protection="ckks"``: three vectors, new keys in every iteration) and shows what an iteration
+costs, in CPU seconds of all parties together.
 ``--json`` names a file that is written after every row; rows that it has are not run again.
 
 Then Parkinson's data (from PRIVEM_DATA, default ../shared/data), reduced to two components.
@@ -80,11 +81,11 @@ def compare(X: np.ndarray, k: int, parties: int, iterations: int, paper: bool) -
 
     found: dict[str, float] = {}
     names = {"central": X, "fem": federation(protection="plain")}
-    names["ckks"] = federation(protection="ckks")
+    names["encrypted"] = federation(protection="encrypted")
     for name, data in names.items():
         found[f"{name} ll"], found[f"{name} iterations"], found[f"{name} s"] = run(data)
     if paper:
-        few = run(federation(protection="ckks", paper=True), 3)
+        few = run(federation(protection="ckks"), 3)
         found["paper s"] = few[2]
     return found
 
@@ -111,9 +112,9 @@ def main() -> None:
                 row = compare(X, k, parties, options.iterations, options.paper)
                 kept.add(f"{name}_c{parties}", row)
             line = f"{name + f'_c{parties}':<20}"
-            for word in ("central", "fem", "ckks"):
+            for word in ("central", "fem", "encrypted"):
                 line += f" {row[f'{word} ll']:12.3f} {row[f'{word} iterations']:4.0f}"
-            line += f"   ckks {1e3 * row['ckks s']:.0f} ms"
+            line += f"   encrypted {1e3 * row['encrypted s']:.0f} ms"
             if options.paper:
                 line += f", 001's way {1e3 * row['paper s']:.0f} ms a round"
             print(line, flush=True)
@@ -146,13 +147,13 @@ class Kept:
         grid = sum(not name.startswith("parkinsons") for name in self.rows)
         whole = len(SIZES) * len(COMPONENTS) * len(PARTIES)
         print(f"rows done: {grid} of {whole}, and {len(self.rows) - grid} of Parkinson's")
-        for word in ("fem", "ckks"):
+        for word in ("fem", "encrypted"):
             worst = max(abs(row[f"{word} ll"] - row["central ll"]) for row in self.rows.values())
             print(f"{word}: largest difference of log-likelihoods from central: {worst:.2e}")
         other = [
             name
             for name, row in self.rows.items()
-            if len({row[f"{word} iterations"] for word in ("central", "fem", "ckks")}) > 1
+            if len({row[f"{word} iterations"] for word in ("central", "fem", "encrypted")}) > 1
         ]
         print(f"rows with differing numbers of iterations: {len(other)} {other or ''}")
 

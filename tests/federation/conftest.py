@@ -1,3 +1,5 @@
+import warnings
+
 import numpy as np
 import pytest
 
@@ -34,7 +36,9 @@ def split(X, how):
 
 def federate(parts, protection="plain", *, party=None, transport=InProcess, **terms):
     parties = [Party(rows, f"party {i}", **(party or {})) for i, rows in enumerate(parts)]
-    federation = Federation(parties, protection=protection, **terms)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "protection='ckks'")
+        federation = Federation(parties, protection=protection, **terms)
     federation.transport = transport(parties)
     return federation
 

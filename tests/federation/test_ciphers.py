@@ -128,7 +128,7 @@ def test_the_server_never_holds_a_key(blobs):
     """No secret key that a party holds occurs in anything the server sent or heard."""
     from privem import KMeans
 
-    federation = federate(split(blobs, "even"), "ckks", transport=Watched)
+    federation = federate(split(blobs, "even"), "encrypted", transport=Watched)
     KMeans(2, epsilon=None).fit(federation)
     secrets = {p._side._secret for p in federation.transport.parties.values()}
     assert len(secrets) == 1
@@ -142,7 +142,7 @@ def test_the_server_never_holds_a_key(blobs):
 def test_fresh_keys_on_demand(blobs):
     from privem import KMeans
 
-    federation = federate(split(blobs, "even"), "ckks")
+    federation = federate(split(blobs, "even"), "encrypted")
     party = federation.transport.parties["party 1"]
     KMeans(2, epsilon=None).fit(federation)
     first = party._side._secret
@@ -161,8 +161,8 @@ def test_keys_for_doubles_are_not_used_for_integers(blobs):
     from privem.models.moments import SumsQuery
     from privem.noise.exact import Exact
 
-    doubles = federate(split(blobs, "even"), "ckks")
-    integers = federate(split(blobs, "even"), "ckks", bounds=(-30.0, 30.0), rows=1000)
+    doubles = federate(split(blobs, "even"), "encrypted")
+    integers = federate(split(blobs, "even"), "encrypted", bounds=(-30.0, 30.0), rows=1000)
     for federation, whole in ((doubles, False), (integers, True)):
         total = federation.release(Stage(SumsQuery(), Exact(), "sums")).statistics
         np.testing.assert_allclose(total.total, blobs.sum(axis=0), rtol=1e-9)
@@ -180,11 +180,6 @@ def test_keys_for_doubles_are_not_used_for_integers(blobs):
             federation.release(Stage(SumsQuery(), Exact(), "sums"))
 
 
-def test_threshold_says_what_it_needs(blobs):
-    with pytest.raises((ImportError, NotImplementedError), match="use protection='masked'"):
-        federate(split(blobs, "even"), "threshold")
-
-
 @pytest.mark.parametrize("extra", ["tenseal", "cryptography"])
 def test_missing_libraries_name_the_extra(blobs, monkeypatch, extra):
     import sys
@@ -194,7 +189,7 @@ def test_missing_libraries_name_the_extra(blobs, monkeypatch, extra):
 
     KMeans(2, epsilon=None).fit(federate(split(blobs, "even"), "plain"))
     with pytest.raises(ImportError, match=r"privem\[federation\]"):
-        federate(split(blobs, "even"), "ckks")
+        federate(split(blobs, "even"), "encrypted")
 
 
 def test_trust_says_who_can_learn_what():
@@ -202,10 +197,10 @@ def test_trust_says_who_can_learn_what():
     plain = trust(Agreement(cards, "plain"))
     assert "sees each party's own numbers" in plain
     assert "all of the noise" in plain
-    ckks = trust(Agreement(cards, "ckks"))
-    assert "together with any one party can open every upload" in ckks
-    none = trust(Agreement(cards, "ckks", collusion="none"), private=True)
+    encrypted = trust(Agreement(cards, "encrypted"))
+    assert "together with any one party can open every upload" in encrypted
+    none = trust(Agreement(cards, "encrypted", collusion="none"), private=True)
     assert "1/4 of the noise" in none
     assert "nobody colludes" in none
-    assert "give the secret key away" in trust(Agreement(cards, "ckks", paper=True), private=False)
+    assert "give the secret key away" in trust(Agreement(cards, "ckks"), private=False)
     assert "exact" not in trust(Agreement(cards, "plain"), private=True)

@@ -94,7 +94,7 @@ def test_categories(tmp_path):
         (["--target", "y", "--columns", "y"], "--target names one of the columns"),
         ([*CATEGORIES, "--target", "a"], "--category names the columns"),
         ([*CATEGORIES, "--bound", "a=0:1"], "--category names the columns"),
-        (["--protection", "threshold"], "protection='threshold'"),
+        (["--protection", "threshold"], "'threshold' is not one of"),
     ],
 )
 def test_what_does_not_go_together_is_refused(tmp_path, terms, words):

@@ -56,8 +56,8 @@ def test_plain_is_the_central_fit(blobs, model, how):
 @pytest.mark.parametrize("how", ["even", "one empty", "unequal"])
 @pytest.mark.parametrize(
     ("protection", "terms"),
-    [("ckks", {}), ("ckks", MASKED), ("masked", MASKED)],
-    ids=["ckks", "ckks on a grid", "masked"],
+    [("encrypted", {}), ("encrypted", MASKED), ("masked", MASKED)],
+    ids=["encrypted", "encrypted on a grid", "masked"],
 )
 def test_protected_is_the_central_fit(blobs, protection, terms, how):
     for model in (GaussianMixture(2, epsilon=None, max_iter=5), KMeans(2, epsilon=None)):
@@ -65,7 +65,7 @@ def test_protected_is_the_central_fit(blobs, protection, terms, how):
         assert_same(fit(model, blobs), fit(model, federation), 1e-9)
 
 
-@pytest.mark.parametrize("protection", ["ckks", "masked"])
+@pytest.mark.parametrize("protection", ["encrypted", "masked"])
 @pytest.mark.parametrize("kind", ["full", "tied", "diag", "spherical"])
 def test_sums_fit_their_grid_for_every_statistic(blobs, kind, protection):
     model = GaussianMixture(3, epsilon=None, covariance_type=kind, max_iter=4)
@@ -73,7 +73,7 @@ def test_sums_fit_their_grid_for_every_statistic(blobs, kind, protection):
     assert_same(central, fit(model, federate(split(blobs, "even"), protection, **MASKED)), 1e-9)
 
 
-@pytest.mark.parametrize("protection", ["plain", "ckks"])
+@pytest.mark.parametrize("protection", ["plain", "encrypted"])
 def test_weights_stay_with_their_rows(blobs, protection):
     weight = np.linspace(0.1, 3.0, len(blobs))
     model = GaussianMixture(2, epsilon=None, max_iter=5)
@@ -96,10 +96,10 @@ def grid_point(n, k, d=2):
 
 
 @pytest.mark.parametrize(("n", "k", "parties"), [(200, 2, 2), (1100, 3, 6), (2000, 4, 10)])
-def test_ckks_over_the_grid_of_001(n, k, parties):
+def test_encrypted_over_the_grid_of_001(n, k, parties):
     X, model = grid_point(n, k)
     central = fit(model, X)
-    federation = federate([X[i::parties] for i in range(parties)], "ckks", minimum=2)
+    federation = federate([X[i::parties] for i in range(parties)], "encrypted", minimum=2)
     other = fit(model, federation)
     assert other["n_iter_"] == central["n_iter_"]
     assert abs(other["lower_bound_"] - central["lower_bound_"]) * n < 5e-4
@@ -121,11 +121,11 @@ def parkinsons(root):
 
 
 @pytest.mark.parametrize("parties", [2, 3])
-def test_ckks_on_parkinsons_in_two_components(root, parties):
+def test_encrypted_on_parkinsons_in_two_components(root, parties):
     X = parkinsons(root)
     model = GaussianMixture(2, epsilon=None, tol=1e-5, max_iter=40)
     central = fit(model, X)
-    federation = federate([X[i::parties] for i in range(parties)], "ckks", minimum=2)
+    federation = federate([X[i::parties] for i in range(parties)], "encrypted", minimum=2)
     other = fit(model, federation)
     assert other["n_iter_"] == central["n_iter_"]
     assert abs(other["lower_bound_"] - central["lower_bound_"]) * len(X) < 5e-4
@@ -135,7 +135,7 @@ def test_the_way_of_001_agrees_to_three_decimals():
     X, model = grid_point(200, 2)
     model.set_params(max_iter=4)
     central = fit(model, X)
-    other = fit(model, federate([X[::2], X[1::2]], "ckks", minimum=2, paper=True))
+    other = fit(model, federate([X[::2], X[1::2]], "ckks", minimum=2))
     assert other["n_iter_"] == central["n_iter_"]
     assert abs(other["lower_bound_"] - central["lower_bound_"]) * len(X) < 5e-4
 
@@ -206,7 +206,7 @@ def test_a_party_lost_in_an_exact_fit_ends_it(blobs):
         GaussianMixture(2, epsilon=None).fit(federation)
 
 
-@pytest.mark.parametrize("protection", ["masked", "ckks"])
+@pytest.mark.parametrize("protection", ["masked", "encrypted"])
 @pytest.mark.parametrize("parties", [5, 9, 16, 33])
 def test_totals_beyond_what_was_agreed_are_refused(protection, parties):
     """``rows=`` taken for each party's: every party's sum fits, their total is not let wrap."""

@@ -45,7 +45,7 @@ def exchanges(rows, protection):
 
 
 @pytest.mark.parametrize("before", [True, False], ids=["unsent", "unheard"])
-@pytest.mark.parametrize("protection", ["plain", "ckks", "masked"])
+@pytest.mark.parametrize("protection", ["plain", "encrypted", "masked"])
 def test_killed_in_every_exchange(blobs, tmp_path, protection, before):
     rows = split(blobs, "even")
     count = exchanges(rows, protection)
@@ -82,7 +82,7 @@ def test_a_killed_exact_fit_is_the_whole_fit(blobs, tmp_path):
 
 
 @pytest.mark.parametrize("away", range(2, 7))
-@pytest.mark.parametrize("protection", ["plain", "ckks", "masked"])
+@pytest.mark.parametrize("protection", ["plain", "encrypted", "masked"])
 def test_a_round_that_failed_is_tried_again(blobs, tmp_path, protection, away):
     """A party is away from some exchange on: the fit stops, and goes on when it is back.
 

@@ -60,12 +60,12 @@ def test_a_party_reads_its_own_state_however_large(blobs):
     assert Party(blobs, "party 0").restore(state).state() == state
 
 
-@pytest.mark.parametrize("protection", ["masked", "ckks"])
+@pytest.mark.parametrize("protection", ["masked", "encrypted"])
 def test_sides_read_their_own_state_however_large(blobs, protection):
     from privem.federation.protections import party_side
 
     server = Server(blobs, protection)
-    kinds = {"masked": "state", "ckks": "secret"}
+    kinds = {"masked": "state", "encrypted": "secret"}
     empty = decode(party_side(server.agreement, b"").state())
     large = encode(empty[0], {**empty[1], kinds[protection]: bytes(MAX_BYTES)})
     assert party_side(server.agreement, large).state() == large

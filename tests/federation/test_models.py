@@ -15,7 +15,7 @@ from privem.sources import ArrayRows, read_file
 from .models import EXACT, WORDS, cut, fitted
 
 MASKED = {"bounds": (-15.0, 15.0), "rows": 1000}
-PROTECTED = {"ckks": {}, "ckks on a grid": MASKED, "masked": MASKED}
+PROTECTED = {"encrypted": {}, "encrypted on a grid": MASKED, "masked": MASKED}
 
 
 def fit(model, *data):

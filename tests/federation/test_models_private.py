@@ -16,7 +16,7 @@ from privem.run import Record, Recorded
 from .models import EXACT, PRIVATE, cut, fitted
 from .test_noise import deviations
 
-SHARED = {"plain": False, "ckks": False, "masked": True}
+SHARED = {"plain": False, "encrypted": False, "masked": True}
 
 
 def fit(model, federation):

@@ -70,8 +70,8 @@ def test_shared_noise_of_ten_honest_parties_is_central_noise(blobs):
     ("terms", "shared"),
     [
         ({"protection": "plain"}, False),
-        ({"protection": "ckks"}, False),
-        ({"protection": "ckks", "collusion": "none"}, True),
+        ({"protection": "encrypted"}, False),
+        ({"protection": "encrypted", "collusion": "none"}, True),
         ({"protection": "masked"}, True),
     ],
     ids=repr,
@@ -90,11 +90,11 @@ def test_the_statement_accounts_for_every_estimator(blobs, model, terms, shared)
         assert reported == pytest.approx(alone * (2.0 if whole else 1.0), rel=1e-5)
 
 
-def test_ckks_shares_noise_only_where_nobody_colludes():
+def test_encrypted_shares_noise_only_where_nobody_colludes():
     cards = tuple(Card(name) for name in "abcd")
-    assert Agreement(cards, "ckks").share == 1
-    assert Agreement(cards, "ckks", collusion="none").share == 4
-    with pytest.raises(ValueError, match="for protection='ckks'"):
+    assert Agreement(cards, "encrypted").share == 1
+    assert Agreement(cards, "encrypted", collusion="none").share == 4
+    with pytest.raises(ValueError, match="for protection='encrypted'"):
         Agreement(cards, "plain", collusion="none")
 
 
@@ -156,7 +156,7 @@ def test_nobody_who_was_missing_once_is_asked_again(blobs):
     assert not any("party 2" in names for names in asked[3:])
 
 
-@pytest.mark.parametrize("protection", ["plain", "ckks", "masked"])
+@pytest.mark.parametrize("protection", ["plain", "encrypted", "masked"])
 def test_too_few_parties_open_nothing(blobs, protection):
     federation = federate(parts(blobs, 5), protection)
 
@@ -179,7 +179,7 @@ def test_fewer_parties_than_the_least_cohort_are_refused(blobs):
     with pytest.raises(ValueError, match="fewer than minimum"):
         federate(parts(blobs, 4), "plain", dropouts=2)
     with pytest.raises(ValueError, match="nobody whose noise"):
-        federate(parts(blobs, 3), "ckks", colluders=0, dropouts=3, collusion="none", minimum=1)
+        federate(parts(blobs, 3), "encrypted", colluders=0, dropouts=3, collusion="none", minimum=1)
 
 
 def test_nan_is_mapped_and_not_mentioned(blobs):

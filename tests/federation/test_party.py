@@ -144,7 +144,7 @@ def test_plans_are_known_by_their_hash(blobs):
 
 
 def test_another_federation_is_refused(server, blobs):
-    other = Server(blobs, "ckks").agreement.hash
+    other = Server(blobs, "encrypted").agreement.hash
     assert refused(server.ask(asked(CountQuery()), federation=other), "another federation")
     lonely = Party(blobs, "party 0")
     message = lonely.handle(server.request().to_bytes())
@@ -304,7 +304,7 @@ def test_malformed_messages_are_refused_and_change_nothing(server):
         b"hello",
         message[:-1],
         message + b"x",
-        tamper(message, 4, b"\x02"),
+        tamper(message, 4, b"\x01"),
         tamper(message, at, np.float64("nan").tobytes()),
         tamper(message, at, np.float64("inf").tobytes()),
         message.replace(b'"round":1', b'"round":1.5'),
@@ -336,7 +336,7 @@ def test_what_goes_wrong_inside_is_not_told(blobs, monkeypatch):
 
 
 def test_joining_is_a_party_own_act(blobs):
-    server = Server(blobs, "ckks")
+    server = Server(blobs, "encrypted")
     stranger = Party(blobs, "stranger")
     with pytest.raises(ValueError, match="does not name"):
         stranger.join(server.agreement)
@@ -347,7 +347,7 @@ def test_joining_is_a_party_own_act(blobs):
         Federation([Party(blobs, "a"), Party(blobs, "a"), Party(blobs, "b")], protection="plain")
 
 
-@pytest.mark.parametrize("protection", ["plain", "ckks", "masked"])
+@pytest.mark.parametrize("protection", ["plain", "encrypted", "masked"])
 def test_parties_go_on_from_their_state_after_every_message(blobs, protection):
     """A process per message: state out, state in, the same fit."""
     rows = split(blobs, "even")

@@ -90,9 +90,9 @@ class Spoiling(InProcess):
 
 WAYS = {
     "plain": {"protection": "plain"},
+    "encrypted": {"protection": "encrypted"},
+    "encrypted with bounds": {"protection": "encrypted", "bounds": (-20.0, 20.0), "rows": 1000},
     "ckks": {"protection": "ckks"},
-    "ckks with bounds": {"protection": "ckks", "bounds": (-20.0, 20.0), "rows": 1000},
-    "paper": {"protection": "ckks", "paper": True},
     "masked": {"protection": "masked", "bounds": (-20.0, 20.0), "rows": 1000},
 }
 
@@ -107,7 +107,7 @@ def test_exact_fits_come_out_the_same_between_refusals(blobs, way):
     np.testing.assert_allclose(model.cluster_centers_, plain.cluster_centers_, atol=1e-6)
 
 
-@pytest.mark.parametrize("way", ["plain", "ckks", "masked"])
+@pytest.mark.parametrize("way", ["plain", "encrypted", "masked"])
 def test_private_fits_cost_the_same_between_refusals(blobs, way):
     federation = federate(
         split(blobs[:60], "unequal"), way, transport=Spoiling, party={"epsilon": 1.0}

@@ -44,7 +44,7 @@ CHANGES = {
 
 
 @pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES.keys())
-@pytest.mark.parametrize("protection", ["plain", "ckks", "masked"])
+@pytest.mark.parametrize("protection", ["plain", "encrypted", "masked"])
 def test_a_bad_reply_counts_as_missing(blobs, protection, change):
     rows = [blobs[i::5] for i in range(5)]
     federation = federate(rows, protection)
@@ -71,7 +71,7 @@ def test_an_unregistered_party_is_not_heard(blobs):
 
 @pytest.mark.parametrize("epsilon", [None, 4.0])
 def test_ciphertexts_that_are_none_end_the_fit(blobs, epsilon):
-    federation = federate([blobs[i::4] for i in range(4)], "ckks")
+    federation = federate([blobs[i::4] for i in range(4)], "encrypted")
 
     class Garbling(InProcess):
         def exchange(self, mail):

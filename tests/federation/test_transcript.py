@@ -62,8 +62,8 @@ def transcript(blobs, monkeypatch, epsilon, **terms):
 
 @pytest.mark.parametrize(
     "terms",
-    [{"protection": "masked"}, {"protection": "ckks", "collusion": "none"}],
-    ids=["masked", "ckks"],
+    [{"protection": "masked"}, {"protection": "encrypted", "collusion": "none"}],
+    ids=["masked", "encrypted"],
 )
 def test_shared_noise_leaves_no_party_readable(blobs, monkeypatch, terms):
     before, after, doubles, seen = transcript(blobs, monkeypatch, 4.0, **terms)

@@ -8,7 +8,7 @@ from typing import Annotated
 import click
 import typer
 
-from ..federation.agreement import PROTECTIONS
+from ..federation.kinds import PROTECTIONS
 from ..report import check_destination
 from .choices import Covariance, Method, Neighbours
 from .console import emit, emit_json, note, show

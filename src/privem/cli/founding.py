@@ -25,7 +25,6 @@ from ..federation.flower.folders import (
 from ..federation.holding import code_bounds
 from ..federation.masked import Identity
 from ..federation.party import account_of
-from ..federation.threshold import require as require_threshold
 from ..federation.trust import trust
 from .failures import ExitCode, Failure
 from .kinds import FACTS, Kind
@@ -96,8 +95,6 @@ def found(
     terms |= {"target": target is not None, "categories": kinds}
     with reading_folder():
         # What cannot work is refused before any file is made.
-        if terms["protection"] == "threshold":
-            require_threshold()
         given = [read_card(path) for path in cards]
         split_address(address)
         known = [*(card["name"] for card in given), *map(check_name, parties)]

@@ -13,14 +13,13 @@ from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from .codec import encode
+from .codec import VERSION, encode, of_another_version
+from .kinds import KINDS, PROTECTIONS, Kind
 
 if TYPE_CHECKING:
     from .masked import Scheme
 
-__all__ = ["PROTECTIONS", "Agreement", "Card"]
-
-PROTECTIONS = ("plain", "ckks", "masked", "threshold")
+__all__ = ["Agreement", "Card"]
 
 
 @dataclass(frozen=True)
@@ -41,7 +40,7 @@ class Agreement:
     Parameters
     ----------
     members : tuple of Card
-    protection : {"plain", "ckks", "masked", "threshold"}
+    protection : {"masked", "encrypted", "plain", "ckks"}
     dropouts : int
         How many parties may be missing from a sum.
     colluders : int
@@ -49,16 +48,14 @@ class Agreement:
     minimum : int
         The fewest parties whose sum is ever opened.
     collusion : {"some", "none"}
-        With ``"none"`` nobody who holds a key of ``"ckks"`` works with the server, and noise is
-        shared.
+        With ``"none"`` nobody who holds a key of ``"encrypted"`` works with the server, and noise
+        is shared.
     low, high : tuple of float, optional
         Public bounds per feature, for exact sums on a grid.
     rows : float, optional
         Public bound on the number of records of all parties (or their weights).
     weighted : bool
         Whether records have weights.
-    paper : bool
-        ``"ckks"`` in the way of 001, for comparison.
     target : bool
         Whether the last column is a target.
     categories : tuple of tuples, optional
@@ -86,7 +83,6 @@ class Agreement:
     high: tuple[float, ...] | None = None
     rows: float | None = None
     weighted: bool = False
-    paper: bool = False
     seed: str = ""
     target: bool = False
     categories: tuple[tuple[Any, ...], ...] | None = None
@@ -111,8 +107,8 @@ class Agreement:
             )
         if self.collusion not in ("some", "none"):
             raise ValueError(f"collusion must be 'some' or 'none', got {self.collusion!r}")
-        if self.collusion == "none" and (self.protection != "ckks" or self.colluders):
-            raise ValueError("collusion='none' is for protection='ckks', with colluders=0")
+        if self.collusion == "none" and (not self.kind.encrypts or self.colluders):
+            raise ValueError("collusion='none' is for protection='encrypted', with colluders=0")
         if self.shared and self.cohort < 1:
             raise ValueError(
                 f"of {len(names)} parties, {self.dropouts} dropping out and {self.colluders} "
@@ -123,7 +119,7 @@ class Agreement:
                 f"with {self.dropouts} dropouts only {self.opened_by} parties may be left, fewer "
                 f"than minimum={self.minimum}"
             )
-        if self.protection == "masked" and 3 * self.opened_by <= 2 * len(names):
+        if self.kind.masks and 3 * self.opened_by <= 2 * len(names):
             raise ValueError(
                 f"dropouts={self.dropouts} of {len(names)} parties: a masked sum needs more than "
                 "two thirds of them to stay, or a server that lies could open two; expect at most "
@@ -134,8 +130,11 @@ class Agreement:
                 "records have weights or belong to persons, not both: of a person's weights the "
                 "cap would have to be agreed on"
             )
-        if self.paper and self.protection != "ckks":
-            raise ValueError("paper=True is a way of protection='ckks'")
+
+    @property
+    def kind(self) -> Kind:
+        """What the protection is like."""
+        return KINDS[self.protection]
 
     @property
     def names(self) -> list[str]:
@@ -149,13 +148,13 @@ class Agreement:
     @property
     def shared(self) -> bool:
         """Whether parties add shares of the noise, rather than all of it each."""
-        return self.protection in ("masked", "threshold") or self.collusion == "none"
+        return self.kind.masks or self.collusion == "none"
 
     @cached_property
     def cohort(self) -> int:
         """How many honest parties there are at least in any sum that is opened."""
         left = self.opened_by - self.colluders
-        if self.protection == "masked" and all(card.signing for card in self.members):
+        if self.kind.masks and all(card.signing for card in self.members):
             # An active server can do worse than let parties drop out: see docs/proofs/masked.md.
             left = min(left, self.scheme.honest_cohort(self.colluders))
         return left
@@ -185,12 +184,16 @@ class Agreement:
         return hashlib.sha256(encode("agreement", self.to_dict())).hexdigest()
 
     def to_dict(self) -> dict[str, Any]:
-        """As plain values."""
-        return asdict(self)
+        """As plain values, and the version they are of."""
+        return {"version": VERSION, **asdict(self)}
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> Agreement:
-        """The inverse of :meth:`to_dict`, also after JSON."""
+        """The inverse of :meth:`to_dict`, also after JSON; raises ValueError for other versions."""
+        values = dict(values)
+        version = values.pop("version", 1)
+        if version != VERSION:
+            raise ValueError(f"the agreement is {of_another_version(version)}")
         members = tuple(Card(**card) for card in values["members"])
         low, high = (_floats(values.get(word)) for word in ("low", "high"))
         parts = values.get("categories")

@@ -68,11 +68,11 @@ class _Sum:
 
 def on_grid(question: Question, agreement: Agreement) -> bool:
     """Whether integers are added, rather than doubles."""
-    if question.prices or agreement.protection in ("masked", "threshold"):
+    if question.prices or agreement.kind.masks:
         return True
     # Encrypted doubles take three slots, integers on a grid that bounds allow one.
     bounded = agreement.low is not None and agreement.rows is not None
-    return agreement.protection == "ckks" and bounded and not agreement.paper
+    return agreement.kind.encrypts and bounded
 
 
 def grid_of(question: Question, agreement: Agreement) -> tuple[Array, Array]:
@@ -89,7 +89,7 @@ def grid_of(question: Question, agreement: Agreement) -> tuple[Array, Array]:
         )
     low, high = np.asarray(agreement.low), np.asarray(agreement.high)
     parties = len(agreement.members)
-    bits = 61 if agreement.protection != "ckks" else Whole.of(parties).bits - 3
+    bits = Whole.of(parties).bits - 3 if agreement.kind.encrypts else 61
     room = (parties - 1).bit_length()
     return exact_grid(question.query, low, high, agreement.rows, bits - room)
 

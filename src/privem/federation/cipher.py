@@ -8,7 +8,7 @@ CKKS, which 001 uses, is not used for 001's protocol here. Its decryptions carry
 depends on the secret key: given away, they give the key away (Li and Micciancio 2021). BFV adds
 integers modulo a prime t, exactly, as long as the noise, at most 21.5 per ciphertext, stays below
 Q/(2t): always, for so many parties as a :class:`Ring` is taken for. And it has twice the slots,
-each of more bits. (``ckks_paper.py`` has CKKS as it is printed.)
+each of more bits. (``ckks.py`` has CKKS as it is printed.)
 
 *Whole* numbers modulo 2^64 take a slot each, under the larger prime. *Doubles* become integers of
 2^-56, cut into three limbs with a slot each; what comes out is the exact sum. The proof:
@@ -92,7 +92,7 @@ def _first(rings: tuple[Ring, ...], parties: int) -> Ring:
     for ring in rings:
         if ring.adds(parties):
             return ring
-    raise ValueError(f"protection='ckks' serves fewer parties than {parties}; use 'masked'")
+    raise ValueError(f"protection='encrypted' serves fewer parties than {parties}; use 'masked'")
 
 
 def require() -> Any:
@@ -101,7 +101,7 @@ def require() -> Any:
         import tenseal
     except ImportError:
         raise ImportError(
-            "protection='ckks' needs TenSEAL: pip install 'privem[federation]'"
+            "protection='encrypted' and 'ckks' need TenSEAL: pip install 'privem[federation]'"
         ) from None
     return tenseal
 

@@ -25,9 +25,19 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["MAX_BYTES", "MAX_HEADER", "BadMessage", "decode", "encode"]
+__all__ = [
+    "MAX_BYTES",
+    "MAX_HEADER",
+    "VERSION",
+    "BadMessage",
+    "decode",
+    "encode",
+    "of_another_version",
+]
 
-MAGIC, VERSION = b"PVEM", 1
+MAGIC = b"PVEM"
+# Of messages, states, journals and agreements alike: what one version wrote no other reads.
+VERSION = 2
 MAX_BYTES = 2**26
 # Of the header: a byte of JSON becomes a hundred in memory, a byte of an array one.
 MAX_HEADER = 2**20
@@ -40,6 +50,18 @@ Build = Callable[[str, "dict[str, Any]"], Any]
 
 class BadMessage(ValueError):
     """Bytes that are no message of this format; what is wrong is said without showing them."""
+
+
+def of_another_version(found: Any) -> str:
+    """Why something of another version is not read."""
+    text = f"of privem's federation format {found!s:.20}, and this version reads {VERSION}"
+    if found == 1:
+        text += (
+            ". In format 1 'ckks' was the name of what is 'encrypted' now, and 'ckks' now is paper "
+            "001's own scheme, which protects less: so nothing of format 1 is taken over. Found "
+            "the federation anew; what a party has spent before stays spent"
+        )
+    return text
 
 
 def encode(kind: str, body: Any, pack: Pack | None = None) -> bytes:
@@ -122,7 +144,7 @@ def decode(message: bytes, build: Build | None = None, own: bool = False) -> tup
     if len(message) < 9 or message[:4] != MAGIC:
         raise BadMessage("the message does not begin as a message of privem")
     if message[4] != VERSION:
-        raise BadMessage(f"message format {message[4]}; this version reads format {VERSION}")
+        raise BadMessage(f"this is {of_another_version(message[4])}")
     end = 9 + int.from_bytes(message[5:9], "little")
     if end > 9 + MAX_HEADER and not own:
         raise BadMessage(f"the message's header is larger than {MAX_HEADER} bytes")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import uuid
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Self
 
@@ -11,7 +12,7 @@ from ..core import Block, Release, Stage
 from .agreement import Agreement
 from .answer import Question, grid_of, on_grid, read, sizes
 from .cipher import Whole
-from .ckks import CkksServer, largest
+from .encrypted import EncryptedServer, largest
 from .errors import FederationError, TooFewParties
 from .holding import Categories, code_bounds, column_bounds
 from .journal import Journal
@@ -20,7 +21,6 @@ from .party import Party
 from .protection import Opened, Round
 from .protections import server_side
 from .talk import Talk
-from .threshold import require
 from .transport import InProcess, Transport
 from .trust import trust
 from .wire import check_query, pack, unpack
@@ -34,8 +34,9 @@ class Federation:
     Parameters
     ----------
     parties : sequence of Party
-    protection : {"masked", "ckks", "plain", "threshold"}
-        How sums are hidden on their way; :meth:`trust` says from whom.
+    protection : {"masked", "encrypted", "plain", "ckks"}
+        How sums are hidden on their way; :meth:`trust` says from whom. ``"ckks"`` is the scheme and
+        the protocol of paper 001, for comparison: for exact fits, with the paper's leaks.
     dropouts : int
         How many parties may be missing from a sum.
     colluders : int
@@ -52,9 +53,7 @@ class Federation:
         Public bound on the number of records in all; the number itself for private fits with
         ``neighbours="replace-one"``.
     collusion : {"some", "none"}
-        ``"none"`` declares, for ``"ckks"``, that nobody colludes; noise is then shared.
-    paper : bool
-        ``"ckks"`` as 001 prints it: three vectors, new keys in each round. For comparison.
+        ``"none"`` declares, for ``"encrypted"``, that nobody colludes; noise is then shared.
 
     Examples
     --------
@@ -79,10 +78,7 @@ class Federation:
         target_bounds: Any = None,
         rows: float | None = None,
         collusion: str = "some",
-        paper: bool = False,
     ) -> None:
-        if protection == "threshold":
-            require()
         if not parties:
             raise ValueError("a federation has parties")
         for party in parties:
@@ -106,12 +102,13 @@ class Federation:
             high,
             None if rows is None else float(rows),
             any(party.weighted for party in parties),
-            paper,
             os.urandom(32).hex(),
             first.target,
             first.categories,
             any(party.persons for party in parties),
         )
+        if not agreement.kind.noise:
+            warnings.warn(f"protection={protection!r}: {agreement.kind.trust}", stacklevel=2)
         for party in parties:
             party.join(agreement)
         self._set(agreement, InProcess(parties))
@@ -194,7 +191,7 @@ class Federation:
 
     def fresh_keys(self) -> None:
         """Have new encryption keys made before the next sum, where there are any."""
-        if isinstance(self._server, CkksServer):
+        if isinstance(self._server, EncryptedServer):
             self._server.fresh_keys()
 
     def begin(
@@ -328,9 +325,13 @@ class Federation:
         """What cannot work is refused before anybody is asked."""
         if on_grid(question, self.agreement) and not question.prices:
             grid_of(question, self.agreement)
-        if question.prices and self.agreement.paper:
-            raise ValueError("paper=True is for exact fits: 001 has no noise")
-        if question.prices and self.agreement.protection == "ckks":
+        kind = self.agreement.kind
+        if question.prices and not kind.noise:
+            raise ValueError(
+                f"protection={self.agreement.protection!r} is paper 001's own, which has no noise: "
+                "it is for exact fits; use 'masked' or 'encrypted'"
+            )
+        if question.prices and kind.encrypts:
             parties = len(self.agreement.members)
             size = largest(question.prices, question.noise, parties)
             if not size < Whole.of(parties).prime / 4:

@@ -25,6 +25,7 @@ from .budget import OwnBudget, believe
 from .codec import BadMessage
 from .errors import FederationError
 from .holding import Categories, Holding
+from .kinds import KINDS, PROTECTIONS
 from .memory import Memory
 from .messages import Request, plan_hash, read_question, refusal, reply
 from .protection import Inside, PartySide
@@ -158,9 +159,12 @@ class Party:
 
     def card(self, protection: str) -> Card:
         """The party's entry in an agreement; makes its keys where the protection needs any."""
-        if protection == "ckks" and not self._box_key:
+        kind = KINDS.get(protection)
+        if kind is None:
+            raise ValueError(f"protection must be one of {PROTECTIONS}, got {protection!r}")
+        if kind.boxes and not self._box_key:
             self._box_key = boxes.new_key()
-        if protection == "masked" and not self._signing_key:
+        if kind.masks and not self._signing_key:
             from .masked import Identity
 
             self._signing_key = Identity.new().private_bytes()

@@ -5,11 +5,10 @@ from __future__ import annotations
 from . import cipher
 from .agreement import Agreement
 from .ckks import CkksParty, CkksServer
-from .ckks_paper import PaperParty, PaperServer
+from .encrypted import EncryptedParty, EncryptedServer
 from .masking import MaskedServer, MaskedSide
 from .plain import PlainParty, PlainServer
 from .protection import PartySide, ServerSide
-from .threshold import require
 
 __all__ = ["party_side", "server_side"]
 
@@ -19,12 +18,14 @@ def server_side(agreement: Agreement, run: str, state: bytes = b"") -> ServerSid
     match agreement.protection:
         case "plain":
             return PlainServer(state)
+        case "encrypted":
+            cipher.require()
+            return EncryptedServer(state)
         case "ckks":
             cipher.require()
-            return PaperServer(state) if agreement.paper else CkksServer(state)
+            return CkksServer(state)
         case "masked":
             return MaskedServer(agreement, run, state)
-    require()
     raise NotImplementedError(agreement.protection)
 
 
@@ -33,10 +34,12 @@ def party_side(agreement: Agreement, state: bytes) -> PartySide:
     match agreement.protection:
         case "plain":
             return PlainParty(state)
+        case "encrypted":
+            cipher.require()
+            return EncryptedParty(state)
         case "ckks":
             cipher.require()
-            return PaperParty(state) if agreement.paper else CkksParty(state)
+            return CkksParty(state)
         case "masked":
             return MaskedSide(state)
-    require()
     raise NotImplementedError(agreement.protection)

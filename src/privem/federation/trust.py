@@ -6,28 +6,6 @@ from .agreement import Agreement
 
 __all__ = ["trust"]
 
-_SERVER = {
-    "plain": "The server sees each party's own numbers in every round.",
-    "ckks": (
-        "The server sees ciphertexts, and the total that a party opens for it; it holds no secret "
-        "key. All parties hold one key: the server together with any one party can open every "
-        "upload, and a server that does not follow the protocol can have every upload opened as "
-        "if it were the total."
-    ),
-    "paper": (
-        "As 001 prints it, for comparison. The server sees ciphertexts and the totals as CKKS "
-        "decrypts them, whose errors give the secret key away to it (Li and Micciancio 2021): "
-        "take it for no protection against the server. The server together with any one party "
-        "can open every upload."
-    ),
-    "masked": (
-        "The server learns the total and nothing else, also when it breaks the protocol, as long "
-        "as no more parties work with it than were declared. No party learns another's numbers."
-    ),
-    "threshold": "No key opens anything unless enough parties take part.",
-}
-
-
 _WHOM = {
     "records": (
         "A person with records at several parties counts as several records do: the promise "
@@ -46,9 +24,8 @@ def trust(agreement: Agreement, private: bool | None = None) -> str:
     ``private``: of a fit with epsilon, of one without; ``None`` says both.
     """
     n = len(agreement.members)
-    kind = "paper" if agreement.paper else agreement.protection
     words = [f"{n} parties, protection {agreement.protection!r}. Rows never leave their party."]
-    words.append(_SERVER[kind])
+    words.append(agreement.kind.trust)
     words.append(
         f"A sum is opened for at least {max(agreement.opened_by, agreement.minimum)} parties "
         f"(dropouts declared: {agreement.dropouts}; colluders declared: {agreement.colluders}; "

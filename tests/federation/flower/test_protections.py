@@ -17,7 +17,7 @@ pytestmark = pytest.mark.slow
 PRIVATE = "privem federate run fed/server -k 2 --epsilon 1 --n-iter 1 -o private.json --json"
 
 
-@pytest.fixture(scope="module", params=["ckks", "plain"])
+@pytest.fixture(scope="module", params=["encrypted", "plain"])
 def other(request, tmp_path_factory, zygote):
     found = Stage(tmp_path_factory.mktemp(request.param) / "searched", zygote)
     found.folder.mkdir()
@@ -70,7 +70,7 @@ def test_a_sum_that_leaves_without_noise_is_found(other, noise):
     assert len(search) > 20
     messages = (other.folder / f"messages {noise}").glob("*-out")
     found = sum(search.files(messages).values())
-    if noise == "all" or other.protection == "ckks":
+    if noise == "all" or other.protection == "encrypted":
         assert found == 0
     else:
         assert found >= np.unique(np.concatenate(before)).size / 2

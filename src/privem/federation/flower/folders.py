@@ -26,6 +26,7 @@ from typing import Any
 import numpy as np
 
 from ..agreement import Agreement, Card
+from ..codec import VERSION, of_another_version
 from ..errors import FederationError
 from ..keeping import write_whole
 from ..party import Party
@@ -74,7 +75,7 @@ class Terms:
         """Into ``federation.json``."""
         body = {
             "privem": "federation",
-            "version": 1,
+            "version": VERSION,
             "agreement": self.agreement.to_dict(),
             "nodes": self.nodes,
             "address": self.address,
@@ -89,8 +90,10 @@ class Terms:
         path = folder / "federation.json"
         body = _json(path)
         try:
-            if (body["privem"], body["version"]) != ("federation", 1):
+            if body["privem"] != "federation":
                 raise KeyError
+            if body["version"] != VERSION:
+                raise ValueError(f"{str(path)!r} is {of_another_version(body['version'])}")
             columns = None if body["columns"] is None else tuple(map(str, body["columns"]))
             agreement = Agreement.from_dict(body["agreement"])
             nodes = {name: str(body["nodes"][name]) for name in agreement.names}
@@ -142,7 +145,7 @@ def new_party(folder: Path, name: str) -> dict[str, str]:
     if (folder / "state").exists():
         raise ValueError(f"{str(folder)!r} has keys already; take another folder")
     party = Party(np.zeros((0, 1)), name)
-    party.card("ckks")
+    party.card("encrypted")
     public = party.card("masked")
     node = ec.generate_private_key(ec.SECP256R1())
     private = node.private_bytes(
