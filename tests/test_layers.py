@@ -36,7 +36,17 @@ SIBLINGS_MAY = {0, 5}
 # A party sums, rounds and charges; it knows nothing of plans.
 ONLY = {
     "run": {"core"},
-    "federation": {"core", "tree", "linalg", "models", "noise", "sources", "accounting", "meter"},
+    "federation": {
+        "core",
+        "tree",
+        "linalg",
+        "models",
+        "noise",
+        "sources",
+        "accounting",
+        "meter",
+        "run",
+    },
 }
 HEAVY = {"matplotlib", "dask", "tenseal", "flwr", "torch", "cupy", "psycopg", "opendp"}
 HEAVY |= {"cryptography", "openfhe"}

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Generator, Iterable
 from typing import Any, Protocol, TypeVar
 
 from .core import Plan, Release, Source, Stage
 
-__all__ = ["Record", "Recorded", "run"]
+__all__ = ["Record", "Recorded", "drive", "run"]
 
 Result = TypeVar("Result")
+Asked = TypeVar("Asked")
+Answer = TypeVar("Answer")
 Watch = Callable[[Stage, Release[Any]], None]
 
 
@@ -53,21 +55,40 @@ def run(
     >>> float(run(FramePlan(["height"]), source).mean[0])
     3.0
     """
-    stages = plan.stages()
+
+    def answer(stage: Stage) -> Release[Any]:
+        if meter is not None:
+            meter.charge(stage)
+        release = source.release(stage)
+        if watch is not None:
+            watch(stage, release)
+        return release
+
+    return drive(plan.stages(), answer)
+
+
+def drive(questions: Generator[Asked, Answer, Result], answer: Callable[[Asked], Answer]) -> Result:
+    """Answer a generator's questions until it returns; its result.
+
+    Only the generator ends the conversation. A ``StopIteration`` that leaks out of ``answer`` is a
+    fault of whoever answers, and becomes a ``RuntimeError``.
+    """
+    reply: Any = None  # what a generator is started with
     try:
-        stage = next(stages)
         while True:
-            if meter is not None:
-                meter.charge(stage)
-            release = source.release(stage)
-            if watch is not None:
-                watch(stage, release)
-            stage = stages.send(release)
-    except StopIteration as end:
-        result: Result = end.value
-        return result
+            try:
+                question = questions.send(reply)
+            except StopIteration as end:
+                result: Result = end.value
+                return result
+            try:
+                reply = answer(question)
+            except StopIteration as leak:
+                raise RuntimeError(
+                    "a question was left without an answer (StopIteration)"
+                ) from leak
     finally:
-        stages.close()
+        questions.close()
 
 
 class Record:

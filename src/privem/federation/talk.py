@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from dataclasses import dataclass
+from itertools import count
 
+from ..run import drive
 from .codec import BadMessage
 from .errors import FederationError, PartyRefused
 from .journal import Journal
@@ -29,19 +31,11 @@ class Talk:
 
     def drive(self, protocol: Generator[Mail, Mail, Opened]) -> Opened:
         """Carry a protection's mail until its sum is open."""
-        step = 0
+        steps = count(1)
         try:
-            mail = next(protocol)
-            while True:
-                step += 1
-                mail = protocol.send(self.exchange(mail, step))
-        except StopIteration as end:
-            opened: Opened = end.value
-            return opened
+            return drive(protocol, lambda mail: self.exchange(mail, next(steps)))
         except BadMessage as problem:
             raise FederationError(f"a party answered something else: {problem}") from None
-        finally:
-            protocol.close()
 
     def exchange(self, mail: Mail, step: int) -> Mail:
         """One exchange; a reply that is none counts as missing, a refusal ends the fit."""
