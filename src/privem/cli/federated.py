@@ -180,7 +180,7 @@ def _fit(run: _Run, terms: Terms, secret: bytes, patience: float, quiet: bool) -
             nonlocal away
             away = None
             run.begin(done, quiet)
-            with FitProgress(estimator.max_iter, quiet) as progress:
+            with FitProgress(estimator.max_iter, quiet, run.settings.exact) as progress:
 
                 def watch(stage: Stage, release: Release[Any]) -> None:
                     progress.watch(stage, release)

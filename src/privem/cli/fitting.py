@@ -38,7 +38,7 @@ def fit_file(
     with (
         reading_data(),
         warnings.catch_warnings(record=True) as caught,
-        FitProgress(estimator.max_iter, quiet) as progress,
+        FitProgress(estimator.max_iter, quiet, timed=settings.exact) as progress,
     ):
         warnings.simplefilter("always")
         estimator._watch = progress.watch

@@ -68,9 +68,12 @@ class FitProgress:
         Where the bar would be full; most fits stop earlier.
     quiet : bool
         Show nothing.
+    timed : bool
+        Show the time as well. Not of a private fit: its time depends on the rows, and screens are
+        shared and recorded.
     """
 
-    def __init__(self, max_iter: int, quiet: bool) -> None:
+    def __init__(self, max_iter: int, quiet: bool, timed: bool = False) -> None:
         console = Console(stderr=True)
         self._shown = console.is_terminal and not console.is_dumb_terminal and not quiet
         self._bar = Progress(
@@ -79,7 +82,7 @@ class FitProgress:
             BarColumn(bar_width=16),
             TextColumn("{task.fields[remark]}", markup=False),
             TextColumn("{task.fields[rows]}", markup=False),
-            TimeElapsedColumn(),
+            *([TimeElapsedColumn()] if timed else []),
             console=console,
             transient=True,
         )

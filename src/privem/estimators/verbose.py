@@ -16,8 +16,8 @@ __all__ = ["Verbose"]
 class Verbose:
     """While entered, prints a line for every so many iterations of an estimator's fit.
 
-    Level 1 says when a run begins and how far it is; level 2 adds what each iteration gained and
-    how long it took.
+    Level 1 says when a run begins and how far it is; level 2 adds what each iteration gained and,
+    of an exact fit, how long it took. How long a private fit takes depends on its rows.
     """
 
     def __init__(self, estimator: Estimator, level: int, interval: int, word: str = "EM") -> None:
@@ -51,7 +51,9 @@ class Verbose:
         if iteration % self._interval == 0:
             line = f"  Iteration {iteration}"
             if self._level > 1:
-                now = time.perf_counter()
-                line += f"  {stage.progress}  {now - self._clock:.3f} s"
-                self._clock = now
-            print(line)
+                line += f"  {stage.progress}"
+                if not stage.noise.private:
+                    now = time.perf_counter()
+                    line += f"  {now - self._clock:.3f} s"
+                    self._clock = now
+            print(line.rstrip())
