@@ -238,24 +238,6 @@ def test_rows_of_nobody_known_are_refused(none: Any) -> None:
         KMeans(2, bounds=3.0).fit(X, groups="patient")
 
 
-def test_a_fit_that_ends_half_way_leaves_no_statement() -> None:
-    X = np.random.default_rng(0).normal(size=(300, 4))
-    for model in (
-        FactorAnalysis(2, bounds=5.0),
-        KMeans(2, bounds=5.0),
-        GaussianMixture(2, bounds=5.0),
-    ):
-        model.set_params(epsilon=0.5).fit(X)
-
-        def interrupt(stage: Stage, release: Any) -> None:
-            raise KeyboardInterrupt
-
-        model._watch = interrupt
-        with pytest.raises(KeyboardInterrupt):
-            model.set_params(epsilon=50.0).fit(X)
-        assert not hasattr(model, "privacy_")
-
-
 def test_a_large_delta_is_remarked_upon() -> None:
     X = np.random.default_rng(0).normal(size=(300, 2))
     with pytest.warns(UserWarning, match="delta=0.5 is large"):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -25,6 +24,7 @@ from ..sources.local import effective_threads, one_blas_thread
 from ..sources.owned import Owned, group_column, labels_of, length_of
 from ..sources.persons import split_frame
 from ..sources.types import TYPES, type_name
+from .advice import advise
 from .federated import federated_people, open_federation, refuse_rows_arguments
 from .limits import in_order
 from .opening import private_rows, unchecked, weights_of, without_values
@@ -33,6 +33,7 @@ from .people import People
 from .private import ESTIMATED, Terms, forget_private
 from .store import save_model
 from .unreleased import missing_attribute
+from .whole import whole
 
 __all__ = ["Estimator"]
 
@@ -66,6 +67,8 @@ class Estimator(BaseEstimator):  # type: ignore[misc]
 
     def __init_subclass__(cls, **more: Any) -> None:
         super().__init_subclass__(**more)
+        if "fit" in vars(cls):
+            cls.fit = whole(cls.fit)
         Estimator.kinds[cls.__name__] = cls
 
     if not TYPE_CHECKING:  # it would hide every misspelt attribute from the type checker
@@ -218,7 +221,7 @@ class Estimator(BaseEstimator):  # type: ignore[misc]
         )
 
     def _forget(self) -> None:
-        """What an earlier fit said must not outlive it, also if this one ends half way."""
+        """What an earlier fit said must not outlive it."""
         forget_private(self)
         for name in ("converged_", "lower_bound_", "lower_bounds_", "labels_", "inertia_"):
             if hasattr(self, name):
@@ -251,11 +254,9 @@ class Estimator(BaseEstimator):  # type: ignore[misc]
         if ground.found is not None and not ground.found.all():
             columns = names or self._names()
             lost = [n for n, ok in zip(columns, ground.found, strict=True) if not ok]
-            warnings.warn(
+            advise(
                 f"no bounds stood out of the noise for {', '.join(lost)}: (-1, 1) was used; give "
                 "bounds=, or use more records or a larger epsilon",
-                UserWarning,
-                stacklevel=4,
             )
 
     def _ordered_bounds(self) -> Any:
@@ -330,6 +331,10 @@ class Estimator(BaseEstimator):  # type: ignore[misc]
         threads = effective_threads(self.n_jobs)
         with one_blas_thread():
             return run(plan, LocalSource(rows, threads), self._watch)
+
+    def _run_privately(self, plan: Plan[T], source: Source, meter: Meter) -> T:
+        self._forget()
+        return run(plan, source, self._watch, meter)
 
     def save(self, path: str | os.PathLike[str]) -> Self:
         """Write the fitted model to a JSON file that :func:`privem.load` reads.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -21,12 +20,12 @@ from ..kernels.softmax import log_normaliser
 from ..models import categorical_mixture as lca
 from ..models.categorical_mixture import Classes, ClassQuery
 from ..models.region import Region
-from ..run import run
 from ..sources import ArrayRows, LocalSource, is_path
 from ..sources.frame import is_frame
 from ..sources.persons import split_frame
 from ..sources.table import read_categories
 from ..tree import Array
+from .advice import advise
 from .base import Estimator
 from .categories import check_categories, listed
 from .category_columns import CATEGORY_TYPES, category_column, category_type
@@ -176,7 +175,7 @@ class CategoricalMixture(DensityMixin, Estimator):  # type: ignore[misc]
         self.n_iter_, self.lower_bound_, self.converged_ = fit.n_iter, fit.objective, fit.converged
         if not fit.converged:
             advice = "CategoricalMixture did not converge: increase max_iter or tol"
-            warnings.warn(advice, ConvergenceWarning, stacklevel=2)
+            advise(advice, ConvergenceWarning)
         return self
 
     def _fit_privately(self, X: Any, y: Any, sample_weight: Any, groups: Any) -> Self:
@@ -191,8 +190,7 @@ class CategoricalMixture(DensityMixin, Estimator):  # type: ignore[misc]
         plan, meter = planned(
             local, terms, preamble, parts, lambda a, b: PrivateClasses(preamble, a, *known, b, rng)
         )
-        self._forget()
-        state, self.n_iter_ = run(plan, source, self._watch, meter)
+        state, self.n_iter_ = self._run_privately(plan, source, meter)
         self._set_classes(state)
         public = {**people.public(terms.neighbours), "categories": "declared for every column"}
         if people.weighted:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -19,8 +18,8 @@ from ..models.gaussian_mixture import Mixture
 from ..models.rotation import rotate
 from ..plans.frame import FramePlan
 from ..plans.private.factors import FACTOR_RECIPES, PrivateCovariancePlan
-from ..run import run
 from ..tree import Array
+from .advice import advise
 from .columns import Synthetic
 from .parameters import check_array_shape, check_float, check_int, check_option
 from .private import forget_private
@@ -177,8 +176,7 @@ class FactorAnalysis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Syntheti
             preamble, terms.allowance(parts, counted), recipe, terms.adaptive
         )
         meter = terms.meter(counted)
-        self._forget()
-        fit = run(plan, source, self._watch, meter)
+        fit = self._run_privately(plan, source, meter)
         self._from_covariance(fit.mean, fit.covariance, fit.ground.count, q, noise)
         self._set_ground(fit.ground, terms, meter, people)
         return self
@@ -216,10 +214,9 @@ class FactorAnalysis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Syntheti
         if self.rotation is not None:
             self.components_ = rotate(self.components_, self.rotation)
         if not converged:
-            warnings.warn(
+            advise(
                 "FactorAnalysis did not converge: increase max_iter or tol",
                 ConvergenceWarning,
-                stacklevel=2,
             )
         return self
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -15,6 +14,7 @@ from ..models.gaussian_mixture import COVARIANCE_TYPES, Mixture
 from ..models.private_mixture import RECIPES
 from ..plans.mixture import MixturePlan
 from ..tree import Array
+from .advice import advise
 from .columns import Synthetic
 from .mixture_density import MixtureDensity
 from .mixture_start import given_prior, starts
@@ -262,10 +262,9 @@ class GaussianMixture(Synthetic, MixtureDensity):
         self.converged_, self.n_iter_ = fit.converged, fit.n_iter
         self.lower_bound_, self.lower_bounds_ = fit.objective, fit.history
         if not self.converged_ and self.max_iter > 0:
-            warnings.warn(
+            advise(
                 "EM did not converge: increase max_iter or tol, or try another start",
                 ConvergenceWarning,
-                stacklevel=2,
             )
         return self
 

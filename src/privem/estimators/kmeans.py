@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -18,9 +17,9 @@ from ..federation import Federation
 from ..kernels.nearest import nearest
 from ..plans.kmeans import KMeansPlan
 from ..plans.private.kmeans import KMEANS_RECIPES, PrivateKMeansPlan
-from ..run import run
 from ..sources import LocalSource
 from ..tree import Array
+from .advice import advise
 from .base import Estimator
 from .inits import row_centres
 from .parameters import check_array_shape, check_float, check_int, check_option
@@ -190,10 +189,9 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Es
 
     def _warn(self, converged: bool) -> Self:
         if not converged:
-            warnings.warn(
+            advise(
                 "k-means did not converge: increase max_iter or tol",
                 ConvergenceWarning,
-                stacklevel=3,
             )
         return self
 
@@ -221,9 +219,8 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Es
             self.max_iter,
         )
         meter = terms.meter(counted)
-        self._forget()
-        with Verbose(self, self.verbose, 1):
-            fit = run(plan, source, self._watch, meter)
+        with Verbose(self, self.verbose, 1, "k-means"):
+            fit = self._run_privately(plan, source, meter)
         # A private start moves centres to where records are, so it counts where nothing follows it.
         self.cluster_centers_, self.n_iter_ = fit.centres, max(fit.iterations, 1)
         self._set_ground(fit.ground, terms, meter, people)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -19,12 +18,12 @@ from ..models.region import Region
 from ..models.symmetric import Symmetric
 from ..plans.missing import MissingPlan
 from ..plans.private.missing import MissingTask, PrivateMissingPlan
-from ..run import run
 from ..sources import ArrayRows, LocalSource, is_path, read_file
 from ..sources.checks import refuse_weights
 from ..sources.files import ScanRows
 from ..statement import Statement
 from ..tree import Array
+from .advice import advise
 from .parameters import check_array_shape
 from .private import forget_private
 from .symmetric import (
@@ -239,10 +238,9 @@ class MissingCovariateRegression(TargetEstimator):
         if method == "em":
             self.lower_bound_ = fit.objective
         if not fit.converged:
-            warnings.warn(
+            advise(
                 "MissingCovariateRegression did not converge: increase max_iter or tol",
                 ConvergenceWarning,
-                stacklevel=2,
             )
         return self
 
@@ -286,16 +284,13 @@ class MissingCovariateRegression(TargetEstimator):
         allowance = terms.allowance(parts, count is None)
         plan = PrivateMissingPlan(task, preamble, allowance, terms.region, target, local)
         meter = terms.meter(count is None)
-        self._forget()
-        fit = run(plan, source, self._watch, meter)
+        fit = self._run_privately(plan, source, meter)
         self._set(fit.state)
         self.n_iter_, self.missing_probability_ = fit.iterations, fit.missing
         if not fit.found:
-            warnings.warn(
+            advise(
                 "no bounds stood out of the noise: a ball of radius 1 was used; give bounds= and "
                 "target_bounds=, or use more records or a larger epsilon",
-                UserWarning,
-                stacklevel=3,
             )
         public = _known(self, people, terms, target, norms, True)
         if missing is not None:
@@ -316,11 +311,9 @@ class MissingCovariateRegression(TargetEstimator):
         if target is not None and off_centre(target).any():
             said.append("a target with mean zero (there is no intercept), unlike target_bounds")
         if said:
-            warnings.warn(
+            advise(
                 f"MissingCovariateRegression assumes {'; and '.join(said)}. Centre and scale by "
                 "public means and deviations first, bounds too, or the coefficients mean nothing",
-                UserWarning,
-                stacklevel=4,
             )
 
     def _check_parameters(self) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -16,6 +15,7 @@ from ..models.region import Region
 from ..plans.private.allowance import Allowance, Part
 from ..plans.private.preamble import Preamble
 from ..statement import Statement
+from .advice import advise
 from .limits import region_of
 from .parameters import check_float, check_option
 from .people import People
@@ -80,11 +80,9 @@ class Terms:
         if delta >= 1:
             raise ValueError(f"delta must be below 1, got {delta}; 1e-6 is a usual choice")
         if delta > _LARGE_DELTA and n_features is None:
-            warnings.warn(
+            advise(
                 f"delta={delta:g} is large: the promise may fail altogether with that probability; "
                 "below one over the number of records is usual",
-                UserWarning,
-                stacklevel=5,
             )
         check_option("mechanism", mechanism, mechanisms)
         check_option("accountant", accountant, tuple(ACCOUNTANTS))

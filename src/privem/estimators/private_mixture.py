@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,7 +10,7 @@ from sklearn.utils import check_random_state
 from ..models.gaussian_mixture import Mixture
 from ..plans.private.fit_mixture import PrivateMixturePlan
 from ..plans.private.shapes import as_asked
-from ..run import run
+from .advice import advise
 from .inits import given_covariances, given_weights
 from .mixture_start import given_prior
 from .parameters import check_array_shape
@@ -58,9 +57,8 @@ def fit_privately(
         model.max_iter,
     )
     meter = terms.meter(counted)
-    model._forget()
     with Verbose(model, model.verbose, model.verbose_interval):
-        fit = run(plan, source, model._watch, meter)
+        fit = model._run_privately(plan, source, meter)
     model._set_mixture(as_asked(fit.mixture, model.covariance_type))
     model.n_iter_ = fit.structure.iterations
     model.structure_ = fit.structure.name
@@ -68,12 +66,10 @@ def fit_privately(
     if fit.structure.single and model.n_components > 1:
         # From the noise and the paid count alone: it says nothing about the data that was not paid.
         how = "about " if counted else ""
-        warnings.warn(
+        advise(
             f"{how}{fit.ground.count:,.0f} records are too few for {model.n_components} components "
             f"at epsilon={terms.epsilon:g}: all of them are one Gaussian (structure_ is 'single'); "
             "use more records, fewer features or a larger epsilon",
-            UserWarning,
-            stacklevel=3,
         )
     return model
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from abc import abstractmethod
 from dataclasses import dataclass, replace
 from typing import Any
@@ -17,6 +16,7 @@ from ..models.region import Region
 from ..plans.private.score import PrivateScorePlan
 from ..run import run
 from ..statement import Statement
+from .advice import advise
 from .base import Estimator
 from .measured import Measured, say_measured
 from .parameters import check_float
@@ -129,11 +129,9 @@ class PrivatelyScored(Estimator):
         if people.weighted:
             raise ValueError("private_score has no weights: open the rows without")
         if self.privacy_.unit == "person" and people.unit != "person":
-            warnings.warn(
+            advise(
                 "the fit hid persons, and this score hides single records: whoever has several is "
                 "hidden less. Say whose they are with groups=, or score one record a person",
-                UserWarning,
-                stacklevel=2,
             )
         # There is nothing to find out about the region: the limits are the model's.
         preamble = replace(terms, region=Region.around_origin(1.0, d)).preamble(people, d)

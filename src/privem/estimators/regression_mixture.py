@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import replace
 from typing import Any, ClassVar, Self
 
@@ -19,9 +18,9 @@ from ..models.regression_mixture import Regressions
 from ..plans.private.allowance import Allowance
 from ..plans.private.regression_mixture import PrivateRegressionsPlan
 from ..plans.regression_mixture import RegressionMixturePlan
-from ..run import run
 from ..sources import LocalSource
 from ..tree import Array
+from .advice import advise
 from .inits import given_weights
 from .local import asked, check_trust, planned, signed
 from .parameters import check_array_shape, check_float, check_int, check_one_start
@@ -184,10 +183,9 @@ class RegressionMixture(TargetEstimator):
         self.weights_, self.noise_variance_ = fit.state.weights, fit.state.variances
         self.n_iter_, self.lower_bound_, self.converged_ = fit.n_iter, fit.objective, fit.converged
         if not fit.converged:
-            warnings.warn(
+            advise(
                 "RegressionMixture did not converge: increase max_iter or tol",
                 ConvergenceWarning,
-                stacklevel=2,
             )
         return self
 
@@ -212,8 +210,7 @@ class RegressionMixture(TargetEstimator):
             )
 
         plan, meter = planned(local, terms, preamble, parts, make)
-        self._forget()
-        fit = run(plan, source, self._watch, meter)
+        fit = self._run_privately(plan, source, meter)
         self.coef_, self.intercept_ = fit.slopes, fit.intercepts
         self.weights_, self.noise_variance_ = fit.weights, fit.variances
         self.n_iter_, self.structure_ = fit.structure.iterations, fit.structure.name
@@ -222,12 +219,10 @@ class RegressionMixture(TargetEstimator):
         elif k > 1:
             # From the noise and the paid count alone: it says nothing else about the data.
             how = "about " if preamble.count is None else ""
-            warnings.warn(
+            advise(
                 f"{how}{fit.ground.count:,.0f} records are too few for {k} regressions at "
                 f"epsilon={terms.epsilon:g}{', trust local' if local else ''}: all of them are one "
                 "(structure_ is 'single'); use more records, fewer features or a larger epsilon",
-                UserWarning,
-                stacklevel=3,
             )
         self._set_ground(fit.ground, terms, meter, people, [*self._names(), "the target"])
         if sides is not None:  # what was given, though the rest had to be found

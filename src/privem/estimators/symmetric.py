@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import replace
 from typing import Any
 
@@ -14,8 +13,8 @@ from ..local import Crowd
 from ..models.region import Region
 from ..plans.private.symmetric import PrivateSymmetricPlan, SymmetricTask
 from ..plans.symmetric import SymmetricPlan
-from ..run import run
 from ..statement import Statement
+from .advice import advise
 from .limits import in_order
 from .parameters import check_array_shape, check_float, check_int, check_option
 from .people import People
@@ -71,10 +70,9 @@ def fit_exactly(model: Any, rows: Rows, regression: bool) -> None:
     model.converged_ = fit.converged
     model._set_beta(fit.state.beta)
     if not fit.converged:
-        warnings.warn(
+        advise(
             f"{type(model).__name__} did not converge: increase max_iter or tol",
             ConvergenceWarning,
-            stacklevel=3,
         )
 
 
@@ -122,27 +120,22 @@ def fit_privately(
     allowance = terms.allowance(parts, count is None)
     plan = PrivateSymmetricPlan(task, preamble, allowance, terms.region, target, local)
     meter = terms.meter(count is None)
-    model._forget()
-    fit = run(plan, source, model._watch, meter)
+    fit = model._run_privately(plan, source, meter)
     model.noise_variance_ = float(fit.state.variance)
     model.n_iter_ = fit.iterations
     model._set_beta(fit.state.beta)
     if not fit.found:
-        warnings.warn(
+        advise(
             "no bounds stood out of the noise: a ball of radius 1 was used; give bounds=, or use "
             "more records or a larger epsilon",
-            UserWarning,
-            stacklevel=3,
         )
     if fit.lost:
         # From the noise and the paid count alone: it says nothing about the data that was not paid.
         how = "about " if count is None else ""
-        warnings.warn(
+        advise(
             f"{how}{fit.ground.count:,.0f} records are too few for a start in {d} dimensions at "
             f"epsilon={terms.epsilon:g}: its direction is mostly noise; give init=, or use more "
             "records, fewer features or a larger epsilon",
-            UserWarning,
-            stacklevel=3,
         )
     public = _known(model, people, terms, target, norms, regression)
     statement = Statement.of(

@@ -1,0 +1,128 @@
+"""A fit ends with its plan or fails and leaves no trace; a private fit shows no times."""
+
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+
+from privem import FactorAnalysis, GaussianMixture, KMeans
+from privem.cli.progress import FitProgress
+from privem.core import Stage
+from privem.estimators import (
+    CategoricalMixture,
+    MissingCovariateRegression,
+    RegressionMixture,
+    SymmetricMixture,
+    SymmetricRegressionMixture,
+)
+from privem.estimators.base import Estimator
+from privem.federation.talk import Talk
+from privem.plans.frame import FramePlan
+from privem.run import run
+
+RNG = np.random.default_rng(5)
+X = RNG.normal(size=(400, 2))
+BOTH = {"bounds": 5.0, "target_bounds": 9.0}
+MODELS: list[Any] = [
+    GaussianMixture(bounds=5.0),
+    KMeans(2, bounds=5.0),
+    FactorAnalysis(1, bounds=5.0),
+    CategoricalMixture(2, categories=[0, 1]),
+    SymmetricMixture(bounds=5.0, noise_variance=1.0),
+    SymmetricRegressionMixture(**BOTH, noise_variance=1.0),
+    RegressionMixture(1, **BOTH),
+    MissingCovariateRegression(**BOTH, noise_variance=1.0),
+]
+
+
+def fit(model: Any, columns: int) -> Any:
+    rows = np.tile(X, 2)[:, :columns]
+    if isinstance(model, CategoricalMixture):
+        return model.fit((rows > 0).astype(int))
+    return model.fit(rows, rows[:, 0] + X[:, 1])
+
+
+class Interrupted(Exception):
+    """What a user's Ctrl-C or a full disk would be."""
+
+
+def interrupt(stage: Any, release: Any) -> None:
+    raise Interrupted
+
+
+@pytest.mark.parametrize("epsilon", [1.0, None], ids=["private", "exact"])
+@pytest.mark.parametrize("model", MODELS, ids=lambda m: type(m).__name__)
+@pytest.mark.filterwarnings("ignore:.*did not converge", "ignore:.*too few for")
+def test_a_refit_that_fails_leaves_the_last_fit_as_it_was(model: Any, epsilon: Any) -> None:
+    model = fit(clone(model), 2)
+    model.set_params(epsilon=epsilon)
+    model._watch = interrupt
+    before = dict(vars(model))
+    with pytest.raises(Interrupted):
+        fit(model, 3)
+    after = vars(model)
+    assert after.keys() == before.keys()
+    assert all(after[name] is before[name] for name in before)
+    assert (model.n_features_in_, model.privacy_.epsilon) == (2, 1.0)
+
+
+def test_every_estimator_is_among_them() -> None:
+    fitted = {name for name, kind in Estimator.kinds.items() if "fit" in vars(kind)}
+    ours = {name for name in fitted if Estimator.kinds[name].__module__.startswith("privem.")}
+    assert ours == {type(model).__name__ for model in MODELS}
+
+
+def test_a_first_fit_that_fails_leaves_nothing() -> None:
+    model = GaussianMixture()
+    model._watch = interrupt
+    with pytest.raises(Interrupted):
+        model.fit(X)
+    assert not [name for name in vars(model) if name.endswith("_")]
+
+
+class Leaking:
+    """A source, and a transport, with a bug: an empty iterator's end gets out."""
+
+    def release(self, stage: Stage) -> Any:
+        return next(iter(()))
+
+    def exchange(self, requests: Any) -> Any:
+        return next(iter(()))
+
+
+def test_an_iterator_that_ends_inside_a_source_does_not_end_the_fit() -> None:
+    with pytest.raises(RuntimeError, match="StopIteration"):
+        run(FramePlan(["a"]), Leaking())
+
+
+def test_nor_does_one_inside_a_transport() -> None:
+    def protocol() -> Any:
+        yield {"clinic": b"question"}
+
+    with pytest.raises(RuntimeError, match="StopIteration"):
+        Talk(Leaking(), None, "f", "r", "p", 1, {}).drive(protocol())
+
+
+@pytest.mark.parametrize("kind", [GaussianMixture, KMeans])
+def test_a_private_fit_prints_no_times(kind: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    model = kind(2, bounds=5.0, n_iter=12, verbose=2)
+    model.fit(X)
+    said = capsys.readouterr().out
+    assert "Iteration 10" in said
+    assert not re.search(r"\d s\b|seconds", said), said
+
+
+def test_a_progress_bar_shows_times_of_exact_fits_only() -> None:
+    def columns(timed: bool) -> set[str]:
+        return {type(column).__name__ for column in FitProgress(9, False, timed)._bar.columns}
+
+    assert columns(True) - columns(False) == {"TimeElapsedColumn"}
+
+
+@pytest.mark.filterwarnings("always")
+def test_advice_names_the_line_of_the_caller() -> None:
+    with pytest.warns(UserWarning, match="too few for 5 components") as caught:
+        GaussianMixture(5, bounds=5.0).fit(X[:9])
+    assert {warning.filename for warning in caught} == {__file__}
