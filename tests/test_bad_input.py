@@ -684,6 +684,7 @@ def test_every_line_has_a_case_and_every_case_a_line():
     assert set(table()) == set(CASES)
 
 
+@pytest.mark.filterwarnings("ignore:Number of distinct clusters:UserWarning")
 @pytest.mark.parametrize("line", CASES)
 def test_bad_input(line, tmp_path):
     promise, code = table()[line]

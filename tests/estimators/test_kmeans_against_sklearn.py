@@ -1,12 +1,16 @@
 """KMeans against scikit-learn's Lloyd, and the rules that are our own."""
 
 import numpy as np
+import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.cluster import KMeans as Reference
+from sklearn.exceptions import ConvergenceWarning
 
 from privem import KMeans
+
+pd = pytest.importorskip("pandas")
 
 
 def heaps(rng, n, d, k):
@@ -84,7 +88,8 @@ def test_an_empty_cluster_keeps_its_centre():
     rng = np.random.default_rng(8)
     X = heaps(rng, 200, 2, 2)
     nowhere = np.array([[1e6, 1e6]])
-    model = KMeans(3, init=np.vstack([X[:2], nowhere]), n_init=1, tol=0, epsilon=None).fit(X)
+    with pytest.warns(ConvergenceWarning, match=r"distinct clusters \(2\)"):
+        model = KMeans(3, init=np.vstack([X[:2], nowhere]), n_init=1, tol=0, epsilon=None).fit(X)
     without = KMeans(2, init=X[:2], n_init=1, tol=0, epsilon=None).fit(X)
     np.testing.assert_array_equal(model.cluster_centers_[2], nowhere[0])
     np.testing.assert_allclose(model.cluster_centers_[:2], without.cluster_centers_, atol=1e-12)
@@ -121,15 +126,73 @@ def test_starts_are_reproducible_and_the_best_is_kept(init):
     np.testing.assert_array_equal(same.cluster_centers_, fits[1].cluster_centers_)
 
 
-def test_a_callable_start_is_asked_as_scikit_learn_asks():
-    X = heaps(np.random.default_rng(11), 100, 2, 3)
+@pytest.mark.parametrize("form", ["list", "array", "float32", "pandas", "polars", "file"])
+def test_a_callable_start_gets_an_array_of_the_rows_once_for_each_start(form, tmp_path):
+    X = heaps(np.random.default_rng(11), 100, 2, 3).astype(np.float32)
+    path = tmp_path / "rows.parquet"
+    pl.DataFrame(X, schema=["a", "b"]).write_parquet(path)
+    rows = {
+        "list": X.tolist(),
+        "array": X.astype(float),
+        "float32": X,
+        "pandas": pd.DataFrame(X, columns=["a", "b"]),
+        "polars": pl.DataFrame(X, schema=["a", "b"]),
+        "file": path,
+    }[form]
     seen = []
 
     def init(X, n_clusters, random_state):
-        seen.append((X.shape, n_clusters, type(random_state)))
+        seen.append((type(X), X.tolist(), n_clusters, type(random_state)))
+        return X[random_state.permutation(len(X))[:n_clusters]]
+
+    model = KMeans(3, init=init, n_init=4, random_state=0, tol=0, epsilon=None).fit(rows)
+    assert seen == 4 * [(np.ndarray, X.tolist(), 3, np.random.RandomState)]
+    # The same generator draws all starts, and the best is kept.
+    random = np.random.RandomState(0)
+    drawn = [init(X, 3, random) for _ in range(4)]
+    alone = [KMeans(3, init=start, tol=0, epsilon=None).fit(X).inertia_ for start in drawn]
+    assert model.inertia_ == min(alone)
+
+
+def test_how_often_a_callable_start_is_asked_by_default():
+    asked = []
+
+    def init(X, n_clusters, random_state):
+        asked.append(0)
         return X[:n_clusters]
 
-    model = KMeans(3, init=init, tol=0, epsilon=None).fit(X)
-    given_array = KMeans(3, init=X[:3], n_init=1, tol=0, epsilon=None).fit(X)
-    np.testing.assert_array_equal(model.cluster_centers_, given_array.cluster_centers_)
-    assert seen == [((100, 2), 3, np.random.RandomState)]
+    X = heaps(np.random.default_rng(11), 100, 2, 3)
+    Reference(3, init=init).fit(X)
+    theirs = len(asked)
+    KMeans(3, init=init, epsilon=None).fit(X)
+    assert len(asked) == 2 * theirs == 20
+
+
+@pytest.mark.parametrize("init", [np.eye(2), lambda X, k, random_state: np.eye(2)])
+@pytest.mark.parametrize(
+    ("clusters", "features", "words"),
+    [
+        (3, 2, r"initial centers \(2, 2\) does not match the number of clusters 3"),
+        (2, 3, r"initial centers \(2, 2\) does not match the number of features of the data 3"),
+    ],
+)
+def test_centres_of_the_wrong_shape(init, clusters, features, words):
+    with pytest.raises(ValueError, match=words):
+        KMeans(clusters, init=init, epsilon=None).fit(np.eye(5, features))
+
+
+def test_several_starts_from_given_centres_are_one():
+    X = heaps(np.random.default_rng(12), 100, 2, 3)
+    with pytest.warns(RuntimeWarning, match="performing only one init in KMeans instead of n_in"):
+        KMeans(3, init=X[:3], n_init=2, epsilon=None).fit(X)
+
+
+def test_fewer_distinct_rows_than_clusters():
+    X = np.repeat([[0.0, 0.0], [0.0, 1.0], [1.0, 0.0]], 1500, axis=0)
+    with pytest.warns(ConvergenceWarning, match=r"distinct clusters \(3\) found smaller than n_cl"):
+        exact = KMeans(5, epsilon=None).fit(X)
+    assert exact.inertia_ < 1e-20
+    # A private fit must not tell (warnings are errors in these tests).
+    KMeans(5, bounds=(0, 1)).fit(X)
+    # Enough of them, and there is nothing to say.
+    KMeans(3, epsilon=None).fit(X)

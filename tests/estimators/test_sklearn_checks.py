@@ -48,6 +48,7 @@ def not_for_categories(estimator):
     return NOT_DECLARED
 
 
+@pytest.mark.filterwarnings("ignore:Number of distinct clusters:UserWarning")
 @parametrize_with_checks(EXACT, expected_failed_checks=not_for_categories)
 def test_exact_fits(estimator, check):
     check(estimator)

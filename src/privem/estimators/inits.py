@@ -8,10 +8,18 @@ import numpy as np
 from sklearn.cluster import kmeans_plusplus
 
 from ..core import Rows
+from ..sources import ArrayRows
 from ..tree import Array
-from .parameters import check_array_shape
+from .parameters import check_array_shape, check_numbers
 
-__all__ = ["given_covariances", "given_weights", "row_centres", "sample_rows"]
+__all__ = [
+    "all_rows",
+    "given_centres",
+    "given_covariances",
+    "given_weights",
+    "row_centres",
+    "sample_rows",
+]
 
 # k-means++ runs on at most this many rows per cluster, drawn uniformly.
 _ROWS_PER_CLUSTER = 1000
@@ -23,6 +31,18 @@ def given_weights(weights: Any, k: int) -> Array:
     if (array < 0).any() or (array > 1).any() or abs(array.sum() - 1) > 1e-6:
         raise ValueError("weights_init must lie in [0, 1] and sum to one")
     return np.maximum(array, np.finfo(float).tiny)
+
+
+def given_centres(centres: Any, k: int, d: int) -> Array:
+    """Checked centres of k-means: an ``init`` array, or what a callable returned."""
+    array = check_numbers("init", centres)
+    for axis, size, what in ((0, k, "clusters"), (1, d, "features of the data")):
+        if array.ndim == 2 and array.shape[axis] != size:
+            raise ValueError(
+                f"The shape of the initial centers {array.shape} does not match the number of "
+                f"{what} {size}."
+            )
+    return check_array_shape("init", array, (k, d))
 
 
 def given_covariances(precisions: Any, covariance_type: str, k: int, d: int) -> Array:
@@ -42,6 +62,13 @@ def given_covariances(precisions: Any, covariance_type: str, k: int, d: int) -> 
     inverse = np.linalg.inv(matrices)
     inverse = (inverse + np.swapaxes(inverse, 1, 2)) / 2
     return inverse if covariance_type == "full" else np.asarray(inverse[0])
+
+
+def all_rows(rows: Rows) -> Any:
+    """All rows as one array: the array they were given as, sparse or not, or a new one."""
+    if isinstance(rows, ArrayRows):
+        return rows.X
+    return np.concatenate([block.X for block in rows.blocks(65_536)])
 
 
 def sample_rows(rows: Rows, size: int, rng: np.random.Generator) -> tuple[Array, Array]:

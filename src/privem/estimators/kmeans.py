@@ -21,8 +21,8 @@ from ..sources import LocalSource
 from ..tree import Array
 from .advice import advise
 from .base import Estimator
-from .inits import row_centres
-from .parameters import check_array_shape, check_float, check_int, check_option
+from .inits import all_rows, given_centres, row_centres
+from .parameters import check_float, check_int, check_option
 from .private import forget_private
 from .verbose import Verbose
 
@@ -44,10 +44,10 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Es
         Where to start. ``"split"`` splits the data by sums alone, so that weighting a record by
         two and repeating it mean the same. ``"k-means++"`` (on a sample of rows) and
         ``"random"`` (rows) look at single rows. An array gives the centres; a callable is called
-        with ``(X, n_clusters, random_state)``.
+        with ``(X, n_clusters, random_state)`` for each start, X being all rows as an array.
     n_init : int or "auto", default="auto"
-        Number of starts; the smallest inertia is kept. ``"auto"`` is 10 for ``"random"``, else 1.
-        Exact fits only.
+        Number of starts; the smallest inertia is kept. ``"auto"`` is 10 for ``"random"`` and
+        callables, else 1. Exact fits only.
     max_iter : int, default=300
         At most so many iterations, also of a private fit (see ``n_iter``).
     tol : float, default=1e-4
@@ -166,7 +166,7 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Es
         if self.epsilon is not None:
             return self._fit_privately(X, y, sample_weight, groups)
         rows = self._open(X, y, sample_weight, groups)
-        starts = self._starts(X, rows)
+        starts = self._starts(rows)
         plan = KMeansPlan(self._names(), self.n_clusters, self.max_iter, self.tol, starts)
         with Verbose(self, self.verbose, 1, "k-means"):
             frame, fit = self._run(plan, rows)
@@ -181,10 +181,18 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Es
         source = LocalSource(rows, self.n_jobs)
         # Filled in place: a list of parts and their concatenation would be twice the labels.
         self.labels_, self.inertia_, at = np.empty(int(frame.rows), dtype=np.int32), 0.0, 0
+        used = np.zeros(self.n_clusters, dtype=np.bool_)
         for labels, inertia in source.each(self._assign, block_rows=4088):
             self.labels_[at : at + len(labels)] = labels
             self.inertia_ += inertia
             at += len(labels)
+            used[labels] = True
+        if not used.all():
+            advise(
+                f"Number of distinct clusters ({used.sum()}) found smaller than n_clusters "
+                f"({self.n_clusters}). Possibly due to duplicate points in X.",
+                ConvergenceWarning,
+            )
         return self._warn(fit.converged)
 
     def _warn(self, converged: bool) -> Self:
@@ -202,7 +210,7 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Es
         preamble = terms.preamble(people, d, isotropic=True)
         start = None
         if not isinstance(self.init, str):
-            start = check_array_shape("init", self.init, (self.n_clusters, d))
+            start = given_centres(self.init, self.n_clusters, d)
         parts = PrivateKMeansPlan.parts(
             preamble, self.n_clusters, terms.recipe, self.n_iter, start is not None, self.max_iter
         )
@@ -300,19 +308,29 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Es
             self._terms(None)
             self._refuse_exact_only()
 
-    def _starts(self, X: Any, rows: Rows) -> list[Any]:
-        shape = (self.n_clusters, rows.n_features)
+    def _starts(self, rows: Rows) -> list[Any]:
+        k, d = self.n_clusters, rows.n_features
         random = check_random_state(self.random_state)
+        if not (isinstance(self.init, str) or callable(self.init)):
+            if self.n_init not in ("auto", 1):
+                advise(
+                    "Explicit initial center position passed: performing only one init in KMeans "
+                    f"instead of n_init={self.n_init}.",
+                    RuntimeWarning,
+                )
+            return [given_centres(self.init, k, d)]
+        runs = self.n_init
+        if runs == "auto":
+            runs = 1 if self.init in ("split", "k-means++") else 10
         if callable(self.init):
-            return [check_array_shape("init", self.init(X, self.n_clusters, random), shape)]
-        if not isinstance(self.init, str):
-            return [check_array_shape("init", self.init, shape)]
-        runs = self.n_init if self.n_init != "auto" else (10 if self.init == "random" else 1)
+            X = all_rows(rows)
+            drawn = (self.init(X, k, random_state=random) for _ in range(int(runs)))
+            return [given_centres(centres, k, d) for centres in drawn]
         starts: list[Any] = []
         for turn in range(int(runs)):
             rng = np.random.default_rng(random.randint(2**31, size=4))
             if self.init == "split":
                 starts.append(rng if turn else None)
             else:
-                starts.append(row_centres(rows, self.n_clusters, self.init, rng))
+                starts.append(row_centres(rows, k, self.init, rng))
         return starts

@@ -15,6 +15,7 @@ __all__ = [
     "check_array_shape",
     "check_float",
     "check_int",
+    "check_numbers",
     "check_one_start",
     "check_option",
     "for_columns",
@@ -58,14 +59,19 @@ def check_option(name: str, value: Any, options: Sequence[Any]) -> None:
         raise ValueError(f"{name} must be one of {words}; got {value!r}")
 
 
-def check_array_shape(name: str, value: Any, shape: tuple[int, ...]) -> Array:
-    """A finite array of exactly this shape."""
+def check_numbers(name: str, value: Any) -> Array:
+    """An array of any shape."""
     try:
-        array = np.asarray(value, dtype=np.float64)
+        return np.asarray(value, dtype=np.float64)
     except (TypeError, ValueError):
         raise ValueError(
             f"{name} must be an array of numbers, got {type(value).__name__}"
         ) from None
+
+
+def check_array_shape(name: str, value: Any, shape: tuple[int, ...]) -> Array:
+    """A finite array of exactly this shape."""
+    array = check_numbers(name, value)
     if array.shape != shape:
         raise ValueError(f"{name} should have the shape of {shape}, but got {array.shape}")
     if not np.isfinite(array).all():

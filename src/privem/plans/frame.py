@@ -36,8 +36,8 @@ class FramePlan:
         rows, count = int(sums.rows), float(sums.count)
         if rows < self.min_rows:
             raise ValueError(
-                f"n_samples={rows} row(s) of data, but at least {self.min_rows} are needed "
-                "for this number of components"
+                f"n_samples={rows} row(s) of data, but at least {self.min_rows} are needed: "
+                "n_samples should be >= n_clusters or n_components"
             )
         if not count > 0:
             raise ValueError("the sample weights sum to zero: no record counts")
