@@ -1,5 +1,7 @@
 """KMeans against scikit-learn's Lloyd, and the rules that are our own."""
 
+import re
+
 import numpy as np
 import polars as pl
 import pytest
@@ -196,3 +198,33 @@ def test_fewer_distinct_rows_than_clusters():
     KMeans(5, bounds=(0, 1)).fit(X)
     # Enough of them, and there is nothing to say.
     KMeans(3, epsilon=None).fit(X)
+
+
+@pytest.mark.parametrize("tol", [1e-2, 0.0])
+def test_verbose_shows_the_inertia_and_why_it_stopped(tol, capsys):
+    X = heaps(np.random.default_rng(13), 400, 2, 9)
+    model = KMeans(9, init=X[:9], tol=tol, verbose=1, epsilon=None).fit(X)
+    first, *steps, last = capsys.readouterr().out.splitlines()
+    assert first == "Initialization complete"
+    assert len(steps) == model.n_iter_
+    inertia = [float(re.fullmatch(r"Iteration \d+, inertia (.+)\.", line)[1]) for line in steps]
+    assert inertia == sorted(inertia, reverse=True)
+    assert inertia[-1] >= model.inertia_ * (1 - 1e-5)
+    why = r"center shift .* within tolerance .*\." if tol else r"strict convergence\."
+    assert re.fullmatch(rf"Converged at iteration {model.n_iter_}: {why}", last)
+
+
+def test_verbose_says_that_a_run_was_cut_short(capsys):
+    X = heaps(np.random.default_rng(13), 400, 2, 9)
+    with pytest.warns(ConvergenceWarning):
+        KMeans(9, init=X[:9], max_iter=2, verbose=1, epsilon=None).fit(X)
+    assert capsys.readouterr().out.endswith("Not converged after 2 iterations.\n")
+
+
+def test_verbose_tells_no_sums_of_a_private_fit(capsys):
+    X = heaps(np.random.default_rng(13), 400, 2, 9)
+    KMeans(3, bounds=(-20, 20), n_iter=2, verbose=2).fit(X)
+    out = capsys.readouterr().out
+    assert "Iteration 2" in out
+    assert "inertia" not in out
+    assert "onverge" not in out

@@ -24,7 +24,7 @@ from .base import Estimator
 from .inits import all_rows, given_centres, row_centres
 from .parameters import check_float, check_int, check_option
 from .private import forget_private
-from .verbose import Verbose
+from .verbose import Verbose, VerboseLloyd
 
 __all__ = ["KMeans"]
 
@@ -53,7 +53,7 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Es
     tol : float, default=1e-4
         Exact fits stop when the centres move less than this times the mean variance.
     verbose : int, default=0
-        Print progress.
+        Print progress; of an exact fit, the inertia at each iteration and why it stopped.
     random_state : int, RandomState or None
         For starts other than the first split.
     copy_x, algorithm : accepted for compatibility
@@ -168,7 +168,7 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Es
         rows = self._open(X, y, sample_weight, groups)
         starts = self._starts(rows)
         plan = KMeansPlan(self._names(), self.n_clusters, self.max_iter, self.tol, starts)
-        with Verbose(self, self.verbose, 1, "k-means"):
+        with VerboseLloyd(self, self.verbose):
             frame, fit = self._run(plan, rows)
         forget_private(self)
         self.cluster_centers_ = fit.state.centres

@@ -24,6 +24,8 @@ class Fit(Generic[State]):
     n_iter: int
     converged: bool
     history: list[float] = field(default_factory=list)
+    previous: State | None = None
+    """The state before the last M-step."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +54,8 @@ class ExactEM(Generic[State]):
 
     def stages(self) -> Generator[Stage, Release[Any], Fit[State]]:
         """Generate the stages."""
-        state, history, converged = self.start, [], False
+        old = state = self.start
+        history, converged = [], False
         value, remark = self.before, ""
         for iteration in range(1, self.max_iter + 1):
             stage = Stage(
@@ -66,4 +69,4 @@ class ExactEM(Generic[State]):
             if self.stop(value - before, old, state):
                 converged = True
                 break
-        return Fit(state, value, len(history), converged, history)
+        return Fit(state, value, len(history), converged, history, old)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,12 +22,15 @@ __all__ = ["KMeansPlan", "lloyd"]
 
 def lloyd(frame: Frame, start: Clusters, max_iter: int, tol: float) -> ExactEM[Clusters]:
     """Lloyd's algorithm, stopped as scikit-learn does: centres move less than tol x variance."""
-    limit = tol * frame.scale
 
     def stop(change: float, old: Clusters, new: Clusters) -> bool:
-        return float(np.sum((new.centres - old.centres) ** 2)) <= limit
+        return _shift(old, new) <= tol * frame.scale
 
     return ExactEM(KMeansModel(frame), start, max_iter, stop, "k-means")
+
+
+def _shift(old: Clusters, new: Clusters) -> float:
+    return float(np.sum((new.centres - old.centres) ** 2))
 
 
 @dataclass(frozen=True)
@@ -48,7 +51,6 @@ class KMeansPlan:
     max_iter: int
     tol: float
     starts: Sequence[Array | np.random.Generator | None]
-    report: Callable[[str], None] | None = None
 
     def stages(self) -> Generator[Stage, Release[Any], tuple[Frame, Fit[Clusters]]]:
         """Generate the stages."""
@@ -62,11 +64,18 @@ class KMeansPlan:
             fit = yield from lloyd(frame, clusters, self.max_iter, self.tol).stages()
             # The loop's objective is that of the centres before the last step: ask once more.
             model = KMeansModel(frame)
-            release = yield Stage(model.query(fit.state), Exact(), "inertia")
+            why = self._why(fit, frame)
+            release = yield Stage(model.query(fit.state), Exact(), "inertia", progress=why)
             fit = Fit(fit.state, model.objective(fit.state, release), fit.n_iter, fit.converged)
-            if self.report is not None:
-                self.report(f"inertia {-fit.objective * frame.count:.6g}")
             if best is None or fit.objective > best.objective:
                 best = fit
         assert best is not None
         return frame, best
+
+    def _why(self, fit: Fit[Clusters], frame: Frame) -> str:
+        """Why a run ended, for whoever watches."""
+        if not fit.converged:
+            return f"Not converged after {fit.n_iter} iterations."
+        shift = _shift(fit.previous or fit.state, fit.state)
+        within = f"center shift {shift:.6g} within tolerance {self.tol * frame.scale:.6g}"
+        return f"Converged at iteration {fit.n_iter}: {within if shift else 'strict convergence'}."

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -59,7 +59,6 @@ class MixturePlan:
     tol: float
     starts: Sequence[Start]
     warm: tuple[Mixture, float] | None = None
-    report: Callable[[str], None] | None = None
 
     def stages(self) -> Generator[Stage, Release[Any], tuple[Frame, Fit[Mixture]]]:
         """Generate the stages."""
@@ -72,9 +71,6 @@ class MixturePlan:
         for start in self.starts:
             state = yield from self._begin(model, start)
             fit = yield from self._em(model, state, -np.inf)
-            if self.report is not None:
-                word = "converged" if fit.converged else "did not converge"
-                self.report(f"{word}, lower bound {fit.objective:.6g}")
             if best is None or fit.objective > best.objective:
                 best = fit
         assert best is not None
