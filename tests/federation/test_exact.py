@@ -7,7 +7,7 @@ import pytest
 from sklearn.decomposition import PCA
 
 from privem import FactorAnalysis, GaussianMixture, KMeans
-from privem.federation import Federation, FederationError, Party, PartyRefused, TooFewParties
+from privem.federation import Federation, FederationError, Party, PartyRefused
 from privem.sources import ArrayRows
 
 from .conftest import federate, split
@@ -188,22 +188,6 @@ def test_bad_values_are_refused_without_a_word_about_them(blobs):
 def test_columns_must_match(blobs):
     with pytest.raises(RuntimeError, match="different numbers of columns"):
         KMeans(2, epsilon=None).fit(federate([blobs, blobs, blobs[:, :1]]))
-
-
-def test_a_party_lost_in_an_exact_fit_ends_it(blobs):
-    federation = federate(split(blobs, "even"), dropouts=1)
-    rounds = 0
-
-    class Losing(type(federation.transport)):
-        def exchange(self, mail):
-            nonlocal rounds
-            rounds += 1
-            replies = super().exchange(mail)
-            return {k: v for k, v in replies.items() if k != "party 2" or rounds < 5}
-
-    federation.transport = Losing(federation.transport.parties.values())
-    with pytest.raises(TooFewParties, match="middle of an exact fit"):
-        GaussianMixture(2, epsilon=None).fit(federation)
 
 
 @pytest.mark.parametrize("protection", ["masked", "encrypted"])

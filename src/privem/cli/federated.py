@@ -142,6 +142,8 @@ def fit_parties(
     with reading_folder():
         folder = server_folder(folder)
         terms = Terms.load(folder)
+        if settings.exact and terms.agreement.no_exact:
+            raise ValueError(terms.agreement.no_exact)
         secret = (folder / "secret").read_bytes()
         (folder / "runs").mkdir(exist_ok=True)
     with locked(folder / "runs", "a fit"):

@@ -42,7 +42,7 @@ class Agreement:
     members : tuple of Card
     protection : {"masked", "encrypted", "plain", "ckks"}
     dropouts : int
-        How many parties may be missing from a sum.
+        How many parties may be missing from a sum; with one or more there are private fits only.
     colluders : int
         How many parties may tell the others, or the server, all they know.
     minimum : int
@@ -125,6 +125,8 @@ class Agreement:
                 "two thirds of them to stay, or a server that lies could open two; expect at most "
                 f"{(len(names) - 1) // 3} to drop out"
             )
+        if self.no_exact and not self.kind.noise:
+            raise ValueError(f"protection={self.protection!r} has exact fits only, {self.no_exact}")
         if self.weighted and self.persons:
             raise ValueError(
                 "records have weights or belong to persons, not both: of a person's weights the "
@@ -172,6 +174,26 @@ class Agreement:
     def opened_by(self) -> int:
         """The fewest parties a sum is opened for, whatever happens."""
         return len(self.members) - self.dropouts
+
+    @property
+    def no_exact(self) -> str:
+        """Why there are no exact fits, in words; empty where there may be some.
+
+        Two exact sums over different parties differ by single parties' sums.
+        """
+        if not self.dropouts:
+            return ""
+        return (
+            f"dropouts={self.dropouts}: exact sums over different parties give single parties' "
+            "sums away by subtraction, so this federation has private fits only; exact ones need "
+            "a federation with dropouts=0"
+        )
+
+    @cached_property
+    def roster(self) -> str:
+        """Names the members and their keys, whatever else was agreed on."""
+        cards = sorted((card.name, card.box, card.signing) for card in self.members)
+        return hashlib.sha256(encode("roster", cards)).hexdigest()
 
     @property
     def share(self) -> int:

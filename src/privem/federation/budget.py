@@ -104,6 +104,8 @@ class OwnBudget:
         self.failures: tuple[float, ...] = ()
         self.exact = 0
         """How many exact answers were given: no finite epsilon bounds those."""
+        self.roster = ""
+        """With whom: all exact answers of a party are added up with those of the same others."""
 
     def _cost(self, more: Sequence[tuple[int, Spent]], failure: float) -> float:
         events: list[Event] = [Failure(f) for f in (*self.failures, failure) if f]
@@ -117,10 +119,12 @@ class OwnBudget:
             events += dearest(cells.values())
         return chosen(events, self.delta)
 
-    def charge(self, prices: Sequence[Spent], failure: float = 0.0, run: int = 0) -> bool:
+    def charge(
+        self, prices: Sequence[Spent], failure: float = 0.0, run: int = 0, roster: str = ""
+    ) -> bool:
         """Add a cost if the limit allows; ``False``, and nothing added, if not.
 
-        An exact answer (no prices) has no finite cost: it is counted.
+        An exact answer (no prices) has no finite cost: it is counted, and with whom it was given.
         """
         priced = [(run, spent) for spent in prices]
         if self.limit is not None:
@@ -130,7 +134,8 @@ class OwnBudget:
                 return False
         self.spent = (*self.spent, *priced)
         self.failures = (*self.failures, failure) if failure else self.failures
-        self.exact += not prices
+        if not prices:
+            self.exact, self.roster = self.exact + 1, roster
         return True
 
     def limit_to(

@@ -19,7 +19,7 @@ import numpy as np
 
 from . import boxes, cipher
 from .codec import BadMessage, decode, encode
-from .encrypted import body_of, sealed_from, usable
+from .encrypted import body_of, check_counted, open_message, sealed_from, usable
 from .errors import TooFewParties
 from .plain import numbers_from, numbers_message
 from .protection import Inside, Mail, Opened, Round
@@ -70,7 +70,7 @@ class CkksServer:
             raise TooFewParties("too few parties sent their sums: nothing was opened")
         sealed = [sealed_from(body["sealed"]) for body in uploads.values()]
         total = cipher.add(cipher.load(made["public"]), sealed, approximate=True)
-        message = encode("open", {"epoch": self._epoch, "sealed": total, "size": this.size})
+        message = open_message(self._epoch, total, this.size, uploads)
         replies = yield dict.fromkeys(uploads, message)
         if not replies:
             raise TooFewParties("no party was left to open the encrypted sum")
@@ -103,7 +103,7 @@ class CkksParty:
             {
                 "make keys": {"epoch"},
                 "upload": {"epoch", "keeper", "box"},
-                "open": {"epoch", "sealed", "size"},
+                "open": {"epoch", "sealed", "size", "parties"},
             },
         )
         if inside.run != self._run:
@@ -124,6 +124,7 @@ class CkksParty:
             numbers = inside.numbers()
             parts = tuple(ts.ckks_vector(context, numbers[p], _SCALE).serialize() for p in places)
             return encode("sealed", {"sealed": parts})
+        check_counted(body["parties"], inside.agreement)
         out = np.empty(sum(len(p) for p in places))
         for place, part in zip(places, sealed_from(body["sealed"]), strict=True):
             out[place] = ts.ckks_vector_from(context, part).decrypt()

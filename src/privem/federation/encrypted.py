@@ -11,19 +11,28 @@ follows the protocol and works with no party, and against nobody else; see ``tru
 from __future__ import annotations
 
 import copy
-from collections.abc import Generator
+from collections.abc import Collection, Generator
 from contextlib import suppress
 from typing import Any, Self
 
 import numpy as np
 
 from . import boxes, cipher
+from .agreement import Agreement
 from .codec import BadMessage, decode, encode
 from .errors import TooFewParties
 from .plain import numbers_from, numbers_message
 from .protection import Inside, Mail, Opened, Round
 
-__all__ = ["EncryptedParty", "EncryptedServer", "body_of", "sealed_from", "usable"]
+__all__ = [
+    "EncryptedParty",
+    "EncryptedServer",
+    "body_of",
+    "check_counted",
+    "open_message",
+    "sealed_from",
+    "usable",
+]
 
 _MAX_CIPHERTEXTS = 2**12
 _KEYS = {True: "keys for integers", False: "keys for doubles"}  # other rings: never mixed up
@@ -43,6 +52,19 @@ def sealed_from(value: Any) -> tuple[bytes, ...]:
     if not sound or not all(isinstance(part, bytes) for part in value):
         raise BadMessage("expected ciphertexts")
     return tuple(value)
+
+
+def open_message(epoch: int, sealed: Any, size: int, parties: Collection[str]) -> bytes:
+    """Asks a party to open a sum over these parties."""
+    body = {"epoch": epoch, "sealed": sealed, "size": size, "parties": tuple(parties)}
+    return encode("open", body)
+
+
+def check_counted(parties: Any, agreement: Agreement) -> None:
+    """Refuse a sum that, as the server says, is over fewer parties than were agreed on."""
+    known = isinstance(parties, tuple) and all(name in agreement.names for name in parties)
+    if not known or len(set(parties)) < max(agreement.minimum, agreement.opened_by):
+        raise BadMessage("the sum is over fewer parties than were agreed on")
 
 
 def usable(replies: Mail, kind: str, fields: set[str]) -> dict[str, dict[str, Any]]:
@@ -115,7 +137,7 @@ class EncryptedServer:
         sealed = [sealed_from(body["sealed"]) for body in uploads.values()]
         total = cipher.add(self._context, sealed)
         for opener in uploads:
-            message = encode("open", {"epoch": self._epoch, "sealed": total, "size": this.size})
+            message = open_message(self._epoch, total, this.size, uploads)
             replies = yield {opener: message}
             if opener in replies:
                 numbers = numbers_from(replies[opener], this.size, this.whole)
@@ -170,7 +192,7 @@ class EncryptedParty:
             {
                 "make keys": {"epoch"},
                 "upload": {"epoch", "keeper", "box"},
-                "open": {"epoch", "sealed", "size"},
+                "open": {"epoch", "sealed", "size", "parties"},
             },
         )
         if inside.run != self._run:
@@ -193,6 +215,7 @@ class EncryptedParty:
         fits = epoch == self._epoch and self._secret and self._whole == inside.whole
         if not fits or type(body["size"]) is not int:
             raise BadMessage("there is no key to open this with")
+        check_counted(body["parties"], inside.agreement)
         return numbers_message(
             scheme.decrypt(self._load(), sealed_from(body["sealed"]), body["size"])
         )

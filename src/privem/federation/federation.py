@@ -38,7 +38,8 @@ class Federation:
         How sums are hidden on their way; :meth:`trust` says from whom. ``"ckks"`` is the scheme and
         the protocol of paper 001, for comparison: for exact fits, with the paper's leaks.
     dropouts : int
-        How many parties may be missing from a sum.
+        How many parties may be missing from a sum. With one or more there are private fits only:
+        exact sums over different parties give single parties' sums away by subtraction.
     colluders : int
         How many parties may work with the server or each other.
     minimum : int
@@ -211,6 +212,8 @@ class Federation:
         private : bool, optional
             Whether every question of the run carries noise, or none does.
         """
+        if private is False and self.agreement.no_exact:
+            raise ValueError(self.agreement.no_exact)
         self.run = uuid.uuid4().hex if self.journal is None else self.journal.run
         self._plan, self._round = plan_hash(terms, failure, private), 0
         self._server = server_side(self.agreement, self.run)
@@ -308,11 +311,6 @@ class Federation:
         try:
             opened = talk.drive(self._server.collect(this))
             self._enough(opened.parties)
-            if not question.prices and set(opened.parties) != set(self._active):
-                raise TooFewParties(
-                    "a party was lost in the middle of an exact fit: the sums before and after "
-                    "would be over different records; fit again without it"
-                )
         except TooFewParties:
             if journal is not None:
                 journal.fail()
@@ -323,6 +321,8 @@ class Federation:
 
     def _refuse_beforehand(self, question: Question) -> None:
         """What cannot work is refused before anybody is asked."""
+        if not question.prices and self.agreement.no_exact:
+            raise ValueError(self.agreement.no_exact)
         if on_grid(question, self.agreement) and not question.prices:
             grid_of(question, self.agreement)
         kind = self.agreement.kind

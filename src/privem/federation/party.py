@@ -311,6 +311,8 @@ class Party:
         odd = self._unlike(self._agreement)
         if odd:
             raise BadMessage(odd)
+        if private is False:
+            self._check_exact(self._agreement)
         self._question = None
         # A run in which nothing was said leaves nothing that beginning it again could repeat.
         old = self._memory
@@ -319,8 +321,23 @@ class Party:
         memory = replace(memory, cells=fresh_key())
         return memory, pack("welcome", {"features": self.features, "columns": self.columns})
 
+    def _check_exact(self, agreement: Agreement) -> None:
+        """Refuse exact sums that could be subtracted from each other.
+
+        Two over different parties differ by the sums of those who are in one of them. So exact sums
+        are over all members, and all that this party ever takes part in over the same ones.
+        """
+        if agreement.no_exact:
+            raise BadMessage(agreement.no_exact)
+        if self._budget.exact and self._budget.roster != agreement.roster:
+            raise BadMessage(
+                "this party has given exact answers together with other parties, or under other "
+                "keys: the difference of the two sums would show single parties' own"
+            )
+
     def _consider(self, request: Request) -> Memory:
         """Whether to answer a new question; its cost is charged before a row is read."""
+        assert self._agreement is not None
         question = read_question(request.question)
         check_query(question.query, self.features, bool(question.prices))
         if question.prices and self.persons:
@@ -332,12 +349,14 @@ class Party:
         failure = self._memory.failure
         prices: tuple[Spent, ...] = ()
         if question.prices:
-            assert self._agreement is not None
             prices = believe(question, self._agreement.rows)
         if self._memory.private not in (None, bool(prices)):
             raise BadMessage("the run's terms speak of other noise than the question")
+        if not prices:
+            self._check_exact(self._agreement)
         run = len(self._memory.runs)
-        if not self._budget.charge(prices, failure if prices else 0.0, run):
+        paid = (prices, failure if prices else 0.0, run, self._agreement.roster)
+        if not self._budget.charge(*paid):
             over = "exceeds this party's own budget"
             over += "" if prices else ": it has a limit, and an exact answer has no finite cost"
             raise BadMessage(f"the question {over}")
@@ -372,6 +391,7 @@ class Party:
             "spent": self._budget.spent,
             "failures": self._budget.failures,
             "exact": self._budget.exact,
+            "roster": self._budget.roster,
         }
         return pack("party", body)
 
@@ -404,5 +424,6 @@ def account_of(state: bytes) -> OwnBudget:
 
 def _account(body: dict[str, Any]) -> OwnBudget:
     budget = OwnBudget(body["limit"], body["delta"])
-    budget.spent, budget.failures, budget.exact = body["spent"], body["failures"], body["exact"]
+    budget.spent, budget.failures = body["spent"], body["failures"]
+    budget.exact, budget.roster = body["exact"], body["roster"]
     return budget

@@ -32,14 +32,25 @@ def trust(agreement: Agreement, private: bool | None = None) -> str:
         f"least cohort: {agreement.minimum})."
     )
     if private is not True:
-        words.append(
-            "Without epsilon the totals are exact: whoever sees them, and the model, may learn "
-            "about single records, and with few parties about each other's."
-        )
+        words.append(_exact(agreement))
     if private is not False:
         words.append(_noise(agreement))
         words.append(_WHOM["persons" if agreement.persons else "records"])
     return " ".join(words)
+
+
+def _exact(agreement: Agreement) -> str:
+    if agreement.dropouts:
+        return (
+            "There are no exact fits, because dropouts are declared: sums over different parties "
+            "would give single parties' sums away by subtraction."
+        )
+    return (
+        "Without epsilon the totals are exact, and what is known of a total may be subtracted from "
+        "it: whoever knows the other parties' sums has the last one's, of two parties each has the "
+        "other's, and sums and model tell about single records. Exact sums are over all parties, "
+        "and a party gives none together with others than those it gave its first with."
+    )
 
 
 def _noise(agreement: Agreement) -> str:

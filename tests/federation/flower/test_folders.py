@@ -159,3 +159,11 @@ def test_a_limit_stays_until_another_is_set(tmp_path):
     for wrong in ("nothing", "0", "-1", "inf", "nan"):
         said = run("party", place, tmp_path / "x.csv", "--epsilon", wrong, code=2)
         assert "neither a number above 0 nor none" in " ".join(said.split())
+
+
+def test_exact_fits_and_dropouts_exclude_each_other(tmp_path):
+    said = run("init", tmp_path / "fed", *THREE, "--party", "east", "--dropouts", 1)
+    assert "There are no exact fits" in " ".join(said.split())
+    fit = ["run", tmp_path / "fed", "-k", 2, "--exact", "-o", tmp_path / "m"]
+    assert "private fits only" in " ".join(run(*fit, code=2).split())
+    assert not (tmp_path / "fed" / "server" / "runs").exists()

@@ -51,7 +51,7 @@ class Scheme:
         Peers per party: n - 1 (all pairs), or an even number of them on a random regular graph.
     quorum
         How many of a party and its peers it takes to open its secrets. With all pairs it is the
-        threshold.
+        threshold; where the threshold is everybody, all of them.
 
     Examples
     --------
@@ -110,7 +110,8 @@ class Scheme:
             degree = n - 1 if n <= ALL_PAIRS else min(n - 1, default_degree(n))
         if degree == n - 1:
             return cls(roster, threshold, degree, threshold if quorum is None else quorum)
-        quorum = math.ceil(0.8 * (degree + 1)) if quorum is None else quorum
+        if quorum is None:  # Of a sum over everybody nobody may be left out by its peers.
+            quorum = degree + 1 if threshold == n else math.ceil(0.8 * (degree + 1))
         return cls(roster, threshold, degree, quorum)
 
     @property
