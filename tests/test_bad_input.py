@@ -157,6 +157,14 @@ def _(folder):
         yield lambda path=path: KMeans(2, epsilon=None).fit(path, "wage")
 
 
+@case("a column that is not there, the header confirmed")
+def _(folder):
+    list(forms(X, folder))
+    for name in ("x.csv", "x.parquet"):
+        yield lambda name=name: read_file(folder / name, columns=["wage"], header=True)
+        yield lambda name=name: read_file(folder / name, target="wage", header=True)
+
+
 @case("another number of columns than in the fit")
 def _(folder):
     for model in estimators():
@@ -422,7 +430,8 @@ def _(folder):
 
 @case("a CSV file without a header")
 def _(folder):
-    yield from each(written(folder / "bare.csv", "1.5,2\n3,4\n5,6\n"))
+    for line in ("1.5,2", "2,2", "2,", "NA,2", "true,2", "age,2", "2020-01-01,x", ",NA"):
+        yield from each(written(folder / f"{len(line)}.csv", f"{line}\n3,4\n5,6\n"))
 
 
 @case("a CSV file separated by semicolons")

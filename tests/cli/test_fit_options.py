@@ -203,5 +203,5 @@ def test_damaged_tables_are_called_so(folder, tmp_path, name, content):
 def test_an_unreadable_value_is_not_quoted(tmp_path):
     (tmp_path / "t.csv").write_text("a,b\n" + "1,2\n" * 300 + "secret,3\n")
     text = run("fit", tmp_path / "t.csv", "-o", tmp_path / "m.json", "-k", 1, code=3)
-    assert "could not parse a value at column 'a'" in text
+    assert "could not parse a value (column number 1)" in text
     assert "secret" not in text

@@ -231,11 +231,14 @@ def test_score(tmp_path, kind):
         (["-m", "categorical", "-k", 2], "needs --category COLUMN=A,B,... for every column"),
         (["-m", "categorical", "-k", 2, "--category", "a"], "is not COLUMN=A,B,..."),
         (["-m", "categorical", "-k", 2, "--category", "a=x,x"], "every category once"),
-        (["-m", "categorical", "-k", 2, "--category", "a=x,y"], "without one: b, y"),
+        (["-m", "categorical", "-k", 2, "--category", "a=x,y"], "without one: column numbers 2, 3"),
         (["-m", "categorical", "-k", 2, "--category", "a=x", "--bound", "a=0:1"], "--bound is for"),
         (["-m", "categorical", "-k", 2, "--category", "a=x", "--type", "a=int"], "--type is for"),
         (["-k", 2, "--category", "a=x"], "--category is for categorical"),
-        (["-m", "missing-regression", "--target", "y", "--bound", "a=0:1"], "without one: b"),
+        (
+            ["-m", "missing-regression", "--target", "y", "--bound", "a=0:1"],
+            "without one: column number 2",
+        ),
     ],
 )
 def test_bad_usage_is_said_before_anything_is_spent(tmp_path, options, words):

@@ -131,7 +131,7 @@ def test_an_exact_model_has_types_too(folder, tmp_path):
         ("age", 2, "is not COLUMN=TYPE"),
         ("age=", 2, "there is no type ''"),
         ("age=date", 2, "there is no type 'date'; types are bool, int8"),
-        ("wage=int", 3, "a type is given for 'wage', which is not among age, member"),
+        ("wage=int", 3, "a type is given for 'wage', which is not one of the columns"),
     ],
 )
 def test_bad_types_are_refused(folder, tmp_path, option, code, words):

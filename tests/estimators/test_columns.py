@@ -126,7 +126,7 @@ def test_wrong_types_are_refused(tmp_path):
     np.save(tmp_path / "x.npy", np.zeros((9, 4)))
     with pytest.raises(ValueError, match=r"no type 'str'; types are bool, int8"):
         read_file(tmp_path / "x.csv", types={"age": "str"})
-    with pytest.raises(ValueError, match=r"given for 'wage', which is not among age, member"):
+    with pytest.raises(ValueError, match=r"given for 'wage', which is not one of the columns"):
         read_file(tmp_path / "x.csv", types={"wage": "int"})
     with pytest.raises(ValueError, match="one type"):
         read_file(tmp_path / "x.npy", types={"x0": "int"})

@@ -11,7 +11,7 @@ import click
 import typer
 
 from ..report import RECORD_SUFFIXES, check_destination
-from .arguments import Data, Json, ModelFile
+from .arguments import Data, Header, Json, ModelFile
 from .console import emit, emit_json, note, show
 from .failures import EXIT_CODES, Command, Commands, ExitCode
 from .federate import federate
@@ -127,6 +127,7 @@ def score(
             help="Whom a row belongs to: a private score then hides persons, not rows.",
         ),
     ] = None,
+    header: Header = None,
     as_json: Json = False,
 ) -> None:
     """Say how well a model describes data; columns are taken by name.
@@ -148,9 +149,9 @@ def score(
         raise click.UsageError("--target is for regressions, which have exact scores only")
     fitted = open_model(model)
     if epsilon is None:
-        summary = score_file(fitted, data, target)
+        summary = score_file(fitted, data, target, header)
     else:
-        summary = score_privately(fitted, data, epsilon, delta, groups)
+        summary = score_privately(fitted, data, epsilon, delta, groups, header)
     if as_json:
         emit_json(summary)
     else:

@@ -10,6 +10,7 @@ import typer
 
 from ..federation.kinds import PROTECTIONS
 from ..report import check_destination
+from .arguments import Header
 from .choices import Covariance, Method, Neighbours
 from .console import emit, emit_json, note, show
 from .failures import EXIT_CODES, Command
@@ -206,6 +207,7 @@ def party(
             "--groups", metavar="COLUMN", help="A column that says whom a row belongs to."
         ),
     ] = None,
+    header: Header = None,
     n_jobs: Annotated[
         int | None, typer.Option("--n-jobs", help="Threads; -1 uses every core.")
     ] = None,
@@ -220,7 +222,7 @@ def party(
         "delta": delta,
         "despite_exact_answers": despite_exact_answers,
     }
-    take_part(folder, data, limits, weight, groups, n_jobs)
+    take_part(folder, data, limits, weight, groups, header, n_jobs)
 
 
 @federate.command(cls=Command, epilog=EXIT_CODES)

@@ -19,7 +19,7 @@ from ..core import Release, Stage
 from ..federation import Agreement, Federation, FederationError, Journal
 from ..federation.errors import ServerAway
 from ..federation.flower.folders import PartyFolder, Terms, locked
-from ..federation.holding import read_categories
+from ..federation.holding import category_rows
 from ..federation.keeping import write_whole
 from ..report import CannotWrite
 from ..sources import read_file
@@ -61,6 +61,7 @@ def take_part(
     limits: dict[str, Any],
     weight: str | None,
     groups: str | None,
+    header: bool | None,
     n_jobs: int | None,
 ) -> None:
     """Answer for a party until stopped."""
@@ -71,7 +72,7 @@ def take_part(
         place = PartyFolder(folder)
     with locked(folder, "a party"):
         with reading_data():
-            rows, more = _rows(place.terms, data, weight, groups)
+            rows, more = _rows(place.terms, data, weight, groups, header)
         with reading_folder():
             party = place.party(rows, **limits, n_jobs=n_jobs, **more)
         if party.limit is None:
@@ -97,16 +98,21 @@ def take_part(
 
 
 def _rows(
-    terms: Terms, data: Path, weight: str | None, groups: str | None
+    terms: Terms,
+    data: Path,
+    weight: str | None,
+    groups: str | None,
+    header: bool | None = None,
 ) -> tuple[Any, dict[str, Any]]:
     """A party's rows as they were agreed on, and what its columns mean."""
     if terms.agreement.categories is not None:
-        known = {"categories": terms.agreement.categories}
-        return read_categories(data, terms.columns, weight, groups), known
+        known = terms.agreement.categories
+        rows: Any = category_rows(data, known, terms.columns, weight, groups, header)
+        return rows, {"categories": known}
     if data.suffix == ".npy" and terms.columns is not None and groups is None:
-        rows: Any = _unnamed(data, terms.columns, weight)
+        rows = _unnamed(data, terms.columns, weight)
     else:
-        rows = read_file(data, columns=terms.columns, weight=weight, groups=groups)
+        rows = read_file(data, terms.columns, weight, groups=groups, header=header)
     if not terms.agreement.target or terms.columns is None:
         return rows, {}
     return rows, {"y": terms.columns[-1]}

@@ -10,7 +10,7 @@ import typer
 
 from ..accounting import ACCOUNTANTS
 from ..report import check_destination
-from .arguments import Data, Json
+from .arguments import Data, Header, Json
 from .choices import Batch, Covariance, Method, Neighbours, PriorKind, Trust
 from .console import emit_json, note, show
 from .fitting import fit_file
@@ -82,6 +82,7 @@ def fit(
             "CSV only, where every column is float otherwise.",
         ),
     ] = None,
+    header: Header = None,
     covariance: Annotated[
         Covariance | None,
         typer.Option("--covariance", help="Shape of a mixture's covariances. Default: full."),
@@ -310,7 +311,7 @@ def fit(
     if data.exists() and output.exists() and data.samefile(output):
         raise click.UsageError(f"--output {str(output)!r} would overwrite the data")
     destination = check_destination(output)
-    _, summary = fit_file(settings, data, chosen, destination, quiet, declared)
+    _, summary = fit_file(settings, data, chosen, destination, quiet, declared, header)
     if as_json:
         emit_json(summary | {"output": str(output)})
     elif not quiet:

@@ -13,10 +13,13 @@ from sklearn.exceptions import ConvergenceWarning
 
 from ..report import CannotWrite
 from ..sources import read_file
+from ..sources.header import numbered
+from ..sources.table import read_categories
 from .choices import Covariance, Neighbours
 from .console import remarks
 from .failures import reading_data
 from .kinds import Kind
+from .options import categories_of
 from .progress import FitProgress, WatchedRows
 from .settings import Settings
 from .summary import NOT_PRIVATE, exact_results, public_results
@@ -31,6 +34,7 @@ def fit_file(
     destination: Path,
     quiet: bool,
     types: Mapping[str, str] | None = None,
+    header: bool | None = None,
 ) -> tuple[Any, dict[str, Any]]:
     """Fit a file and save the model; the estimator and a summary fit for JSON."""
     estimator = settings.estimator()
@@ -43,14 +47,14 @@ def fit_file(
         warnings.simplefilter("always")
         estimator._watch = progress.watch
         if settings.kind is Kind.categorical:
-            counted = fit_categories(settings, estimator, data, columns)
+            counted = fit_categories(settings, estimator, data, columns, header)
         else:
-            opened = _open(settings, data, columns, types)
+            opened = _open(settings, data, columns, types, header)
             # Only an exact fit counts its rows, on the screen or in the summary, or minds having
             # none.
             rows: Any = WatchedRows(opened, progress.seen) if settings.exact else opened
             # A .npy file has no names: the ones that privem sample gives its columns.
-            names = rows.names or [f"x{j}" for j in range(rows.n_features)]
+            names = rows.names or numbered(rows.n_features)
             features = names[:-1] if settings.target else names
             settings.tell(estimator, features, named=rows.names is not None)
             estimator.fit(rows)
@@ -96,17 +100,15 @@ def _open(
     data: Path,
     columns: Sequence[str] | None,
     types: Mapping[str, str] | None,
+    header: bool | None,
 ) -> Any:
     """Rows of a file, a target as their last column."""
     weight, groups = settings.weight, settings.groups
-    if settings.target is not None:
-        if data.suffix == ".npy":
-            raise ValueError(f"{str(data)!r}: a .npy file has no column names, so no target column")
-        if columns is None:
-            rest = read_file(data, weight=weight, without=settings.target, groups=groups)
-            columns = rest.names or ()
-        columns = [*columns, settings.target]
-    rows: Any = read_file(data, columns=columns, weight=weight, types=types, groups=groups)
+    if settings.target is not None and data.suffix == ".npy":
+        raise ValueError(f"{str(data)!r}: a .npy file has no column names, so no target column")
+    rows: Any = read_file(
+        data, columns, weight, types=types, groups=groups, target=settings.target, header=header
+    )
     # The estimator of a private fit refuses missing values itself, and maps others by a fixed rule:
     # an error would be a release. Where values may be missing, it looks itself as well.
     if not settings.exact or settings.kind is Kind.missing_regression:
@@ -119,17 +121,19 @@ def fit_categories(
     estimator: Any,
     data: Path,
     columns: Sequence[str] | None,
+    header: bool | None,
 ) -> tuple[int, float] | None:
     """Fit columns of categories, read whole; how many rows and their weight, if that is exact."""
-    known = settings.weight, settings.groups
-    table, weights, groups = estimator._read(data, None, *known, reset=True)
-    names = [f"x{j}" for j in range(table.shape[1])] if data.suffix == ".npy" else table.columns
-    if columns is not None:
-        for name in columns:
-            if name not in names:
-                raise ValueError(f"{str(data)!r} has no column {name!r}; it has {', '.join(names)}")
-        table = table[:, [names.index(name) for name in columns]]
-        names = list(columns)
+    table, weights, groups = read_categories(
+        data,
+        columns=columns,
+        weight=settings.weight,
+        groups=settings.groups,
+        private=not settings.exact,
+        header=header,
+        categories=categories_of(settings.categories) or None,
+    )
+    names = numbered(table.shape[1]) if data.suffix == ".npy" else table.columns
     settings.tell(estimator, names)
     estimator.fit(table, sample_weight=weights, groups=groups)
     if not settings.exact:

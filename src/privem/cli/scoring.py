@@ -13,6 +13,7 @@ from rich.text import Text
 
 from ..estimators import CategoricalMixture, KMeans
 from ..sources import read_file
+from ..sources.table import read_categories
 from .console import remarks
 from .failures import ExitCode, Failure, reading_data
 from .kinds import FACTS, Kind, kind_of
@@ -32,7 +33,9 @@ _LABELS = {
 }
 
 
-def score_file(model: Any, data: Path, target: str | None = None) -> dict[str, Any]:
+def score_file(
+    model: Any, data: Path, target: str | None = None, header: bool | None = None
+) -> dict[str, Any]:
     """How well a model describes a file, exactly: a summary fit for JSON."""
     kind = kind_of(model)
     if target is None and FACTS[kind].target:
@@ -43,18 +46,22 @@ def score_file(model: Any, data: Path, target: str | None = None) -> dict[str, A
             if target is None
             else f"--target is for regressions, not for a {kind} model"
         )
-    # A .npy file has no names, and a model fitted on one knows none: then by position.
-    by_name = data.suffix != ".npy" and hasattr(model, "feature_names_in_")
     with reading_data(), warnings.catch_warnings():
         # Values far outside overflow on the way to a density of zero; that is said below.
         warnings.simplefilter("ignore", RuntimeWarning)
-        if target is not None or isinstance(model, CategoricalMixture):
-            each = (
-                model.score_samples(data) if target is None else model.log_likelihood(data, target)
+        columns = _columns(model, data)
+        if isinstance(model, CategoricalMixture):
+            known = model.categories_
+            table = read_categories(data, columns=columns, header=header, categories=known)[0]
+            each = model.score_samples(table)
+            value, count = float(np.mean(each)), len(each)
+        elif target is not None:
+            each = model.log_likelihood(
+                read_file(data, columns, target=target, header=header), None
             )
             value, count = float(np.mean(each)), len(each)
         else:
-            rows = WatchedRows(read_file(data, columns=column_names(model) if by_name else None))
+            rows = WatchedRows(read_file(data, columns, header=header))
             value = float(model.score(rows))
             count = rows.count
     if not np.isfinite(value):
@@ -69,8 +76,19 @@ def score_file(model: Any, data: Path, target: str | None = None) -> dict[str, A
     return summary | {"mean_log_density": value}
 
 
+def _columns(model: Any, data: Path) -> list[str] | None:
+    """Those the model was fitted to. A .npy file has no names; a model of one knows none."""
+    by_name = data.suffix != ".npy" and hasattr(model, "feature_names_in_")
+    return column_names(model) if by_name else None
+
+
 def score_privately(
-    model: Any, data: Path, epsilon: float, delta: float | None, groups: str | None
+    model: Any,
+    data: Path,
+    epsilon: float,
+    delta: float | None,
+    groups: str | None,
+    header: bool | None = None,
 ) -> dict[str, Any]:
     """The mean log-density of a file under a budget of its own: a summary fit for JSON."""
     kind = kind_of(model)
@@ -88,7 +106,8 @@ def score_privately(
     given = {} if delta is None else {"delta": delta}
     with reading_data(), warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        score = model.private_score(data, epsilon=epsilon, groups=groups, **given)
+        rows = read_file(data, _columns(model, data), groups=groups, header=header)
+        score = model.private_score(rows, epsilon=epsilon, **given)
     return {
         "model": str(kind),
         "data": str(data),

@@ -12,6 +12,7 @@ from typing import Any
 import click
 import numpy as np
 
+from ..estimators.parameters import positions
 from .choices import Batch, Covariance, Method, Neighbours, PriorKind, Trust
 from .kinds import COUNTED, FACTS, TARGETED, Kind, in_words
 from .options import categories_of, limits_of
@@ -204,7 +205,8 @@ def _takers(name: str) -> tuple[Kind, ...]:
 def _refuse_odd(option: str, given: Mapping[str, Any], columns: Sequence[str]) -> None:
     unknown, without = sorted(set(given) - set(columns)), sorted(set(columns) - set(given))
     wrong = [f"not fitted: {', '.join(unknown)}"] * bool(unknown)
-    wrong += [f"without one: {', '.join(without)}"] * bool(without)
+    # By position: the names may be the first line of a file that has no header.
+    wrong += [f"without one: {positions(without, columns)}"] * bool(without)
     if wrong:
         raise click.UsageError(
             f"{option} is for every column fitted or for none; {'; '.join(wrong)}"

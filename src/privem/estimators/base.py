@@ -17,7 +17,7 @@ from ..federation import Federation
 from ..meter import Meter
 from ..plans.private.preamble import Ground
 from ..run import run
-from ..sources import ArrayRows, FrameRows, LocalSource, is_path, read_file
+from ..sources import ArrayRows, FrameRows, LocalSource, is_path, is_rows, read_file
 from ..sources.checks import refuse_nan, refuse_non_finite
 from ..sources.frame import is_frame
 from ..sources.local import effective_threads, one_blas_thread
@@ -98,7 +98,7 @@ class Estimator(BaseEstimator):  # type: ignore[misc]
         anything is spent; what shows up in a later pass is mapped by the query, by a fixed rule.
         ``missing``: of a stream whose last column is a target, whether values of the others may be.
         """
-        if is_path(X) or hasattr(X, "blocks"):
+        if is_path(X) or is_rows(X):
             rows = self._open_stream(X, y, sample_weight, groups)
             if not finite:
                 rows = private_rows(rows, missing is not None, bool(missing))
@@ -285,7 +285,7 @@ class Estimator(BaseEstimator):  # type: ignore[misc]
 
     def _reopen_rows(self, X: Any, weight: Any, groups: Any, finite: bool) -> Rows:
         """Rows like those of ``fit``; ``finite`` and ``groups`` as in :meth:`_open`."""
-        if not (is_path(X) or hasattr(X, "blocks")):
+        if not (is_path(X) or is_rows(X)):
             return self._open_array(X, weight, groups, reset=False, finite=finite)
         if is_path(X):
             who, columns = group_column(X, groups), self._file_columns(X)

@@ -310,6 +310,7 @@ class CategoricalMixture(DensityMixin, Estimator):  # type: ignore[misc]
             rows = self._open(X, None, weight, groups)
             self._set_category_types([None] * len(self.categories_))
             return rows
+        csv = is_path(X) and Path(X).suffix == ".csv"
         if is_path(X):
             X, weight, groups = self._read(Path(X), y, weight, groups, reset)
         elif is_frame(X) and isinstance(groups, str):
@@ -328,7 +329,9 @@ class CategoricalMixture(DensityMixin, Estimator):  # type: ignore[misc]
         if not n:
             raise ValueError("Found array with 0 sample(s): there are no rows")
         weight = weights_of(weight, n, groups, strict)
-        named = zip(columns, self._names(), strict=True)
+        # By position where a name may be the first line of a file that has no header.
+        called = [f"number {j + 1}" for j in range(len(columns))] if csv else self._names()
+        named = zip(columns, called, strict=True)
         values = [lca.told_apart(column, name, strict) for column, name in named]
         if reset:
             given = listed(self.categories, getattr(self, "feature_names_in_", None))
@@ -343,7 +346,7 @@ class CategoricalMixture(DensityMixin, Estimator):  # type: ignore[misc]
             if strict and (codes[:, j] < 0).any():
                 odd = column[np.argmax(codes[:, j] < 0)]
                 raise ValueError(
-                    f"column {self._names()[j]!r} holds {odd!r}, which is not among its categories:"
+                    f"column {called[j]!r} holds {odd!r}, which is not among its categories:"
                     " declare it in categories=, or remove such rows"
                 )
         return ArrayRows(codes, weight, self._names(), groups=groups)
@@ -358,7 +361,14 @@ class CategoricalMixture(DensityMixin, Estimator):  # type: ignore[misc]
         """A file, read whole; missing values in it are, to a private fit, as not declared."""
         private = reset and self.epsilon is not None
         without = y if isinstance(y, str) else None
-        frame, weight, groups = read_categories(path, without, weight, groups, private)
-        if not reset and is_frame(frame) and hasattr(self, "feature_names_in_"):
-            frame = frame.select([name for name in self._names() if name in frame.columns])
-        return frame, weight, groups
+        known = self.categories if reset else self.categories_
+        columns = None if reset else self._file_columns(path)
+        return read_categories(
+            path,
+            columns=columns,
+            without=without,
+            weight=weight,
+            groups=groups,
+            private=private,
+            categories=known,
+        )

@@ -15,7 +15,7 @@ from ..local import Crowd
 from ..models.region import Region
 from ..plans.private.mean import MEAN_METHODS, PrivateMeanPlan
 from ..run import run
-from ..sources import ArrayRows, FrameRows, LocalSource, is_path, read_file
+from ..sources import ArrayRows, FrameRows, LocalSource, is_path, is_rows, read_file
 from ..sources.checks import refuse_nan
 from ..sources.frame import is_frame
 from ..sources.owned import Owned, group_column, labels_of
@@ -233,7 +233,7 @@ def _open(x: Any, groups: Any) -> tuple[Rows, bool]:
     rows: Rows
     if is_path(x):
         return private_rows(read_file(Path(x), groups=group_column(x, groups))), False
-    if hasattr(x, "blocks"):
+    if is_rows(x):
         return private_rows(x), False
     if is_frame(x):
         x, labels = split_frame(x, groups) if isinstance(groups, str) else (x, None)

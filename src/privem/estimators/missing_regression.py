@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -18,12 +17,12 @@ from ..models.region import Region
 from ..models.symmetric import Symmetric
 from ..plans.missing import MissingPlan
 from ..plans.private.missing import MissingTask, PrivateMissingPlan
-from ..sources import ArrayRows, LocalSource, is_path, read_file
+from ..sources import LocalSource, is_path, is_rows
 from ..sources.checks import refuse_weights
-from ..sources.files import ScanRows
 from ..statement import Statement
 from ..tree import Array
 from .advice import advise
+from .opening import unchecked
 from .parameters import check_array_shape
 from .private import forget_private
 from .symmetric import (
@@ -335,13 +334,15 @@ class MissingCovariateRegression(TargetEstimator):
     def predict(self, X: Any) -> Array:
         """What y is expected to be given what is observed of each record."""
         # Row by row and not as a product: the same record gives the same number in any company.
-        return self._each_row(X, None, lambda X: np.nansum(X * self.coef_, axis=1))
+        rows = self._reopen_missing(X)
+        return self._each_row(rows, lambda X: np.nansum(X * self.coef_, axis=1))
 
     def log_likelihood(self, X: Any, y: Any) -> Array:
         """Log-density of each target given what is observed of its record."""
         check_is_fitted(self)
         state = Symmetric(self.coef_, self.noise_variance_)
-        return self._each_row(X, y, lambda rows: log_density(rows[:, :-1], rows[:, -1], state))
+        joined = self._reopen_joined(X, y, missing=True)
+        return self._each_row(joined, lambda X: log_density(X[:, :-1], X[:, -1], state))
 
     def score(self, X: Any, y: Any) -> float:
         """Mean log-density of the targets."""
@@ -350,20 +351,19 @@ class MissingCovariateRegression(TargetEstimator):
     def sample(self, X: Any) -> Array:
         """Draw a target for each record, what is missing included."""
         mean = self.predict(X)
-        hidden = self._each_row(X, None, lambda X: np.isnan(X) @ self.coef_**2)
+        hidden = self._each_row(self._reopen_missing(X), lambda X: np.isnan(X) @ self.coef_**2)
         noise = check_random_state(self.random_state).standard_normal(len(mean))
         return np.asarray(mean + noise * np.sqrt(self.noise_variance_ + hidden))
 
-    def _each_row(self, X: Any, y: Any, function: Any) -> Array:
-        """A function of blocks of X, or of X and y as the last column."""
+    def _reopen_missing(self, X: Any) -> Rows:
+        """Rows to predict on, of which values may be missing."""
         check_is_fitted(self)
-        if y is not None:
-            rows = self._reopen_joined(X, y, missing=True)
-        elif is_path(X):
-            rows = read_file(Path(X), columns=self._file_columns(X))
-            rows = replace(rows, check=False) if isinstance(rows, ScanRows | ArrayRows) else rows
-        else:
-            rows = self._open_array(X, None, None, reset=False, missing=True)
+        if is_path(X) or is_rows(X):
+            return unchecked(self._reopen_rows(X, None, None, finite=True))
+        return self._open_array(X, None, None, reset=False, missing=True)
+
+    def _each_row(self, rows: Rows, function: Any) -> Array:
+        """A function of blocks of rows."""
 
         def one(block: Block, scratch: Scratch) -> Array:
             return np.asarray(function(np.asarray(block.X, dtype=np.float64)))

@@ -79,6 +79,18 @@ def check_array_shape(name: str, value: Any, shape: tuple[int, ...]) -> Array:
     return array
 
 
+def positions(some: Sequence[str], names: Sequence[str]) -> str:
+    """Columns by their position, counted from 1, for messages that may not quote names.
+
+    Examples
+    --------
+    >>> positions(["b"], ["a", "b"]), positions(["a", "b"], ["a", "b"])
+    ('column number 2', 'column numbers 1, 2')
+    """
+    where = [str(j + 1) for j, name in enumerate(names) if name in some]
+    return f"column number{'s' * (len(where) > 1)} {', '.join(where)}"
+
+
 def for_columns(what: str, given: Mapping[Any, Any], names: Any, otherwise: str) -> dict[str, Any]:
     """A parameter that is given by column name, in the order of the columns.
 
@@ -100,7 +112,8 @@ def for_columns(what: str, given: Mapping[Any, Any], names: Any, otherwise: str)
     unknown = [name for name in values if name not in known]
     without = [name for name in known if name not in values]
     wrong = [f"no such column: {', '.join(unknown)}"] * bool(unknown)
-    wrong += [f"without {what}: {', '.join(without)}"] * bool(without)
+    # By position: the names may be the first line of a file that has no header.
+    wrong += [f"without {what}: {positions(without, known)}"] * bool(without)
     if wrong:
         raise ValueError(f"{what} by name are for every column of X; {'; '.join(wrong)}")
     return {name: values[name] for name in known}

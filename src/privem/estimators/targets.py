@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +11,7 @@ from sklearn.utils.validation import check_consistent_length
 
 from ..core import Rows
 from ..federation import Federation
-from ..sources import ArrayRows, FrameRows, is_path, read_file
-from ..sources.files import ScanRows
+from ..sources import ArrayRows, FrameRows, is_path, is_rows, read_file
 from ..sources.frame import is_frame
 from ..sources.joined import JoinedRows
 from ..sources.owned import group_column
@@ -61,7 +59,7 @@ class TargetEstimator(Estimator):
         """
         if is_path(X):
             return self._open_table(X, y, sample_weight, finite, missing, groups)
-        if hasattr(X, "blocks"):
+        if is_rows(X):
             if y is not None and isinstance(X, Federation):
                 raise TypeError("targets are with the parties, Party(rows, name, y): y=None here")
             if y is not None:
@@ -90,13 +88,8 @@ class TargetEstimator(Estimator):
                 "the target of a file is one of its columns: give its name as y (a string)"
             )
         path = Path(X)
-        if path.suffix == ".npy":
-            raise ValueError(f"{str(path)!r}: a .npy file has no column names; slice the array")
         who = group_column(path, groups)
-        rest = read_file(path, weight=sample_weight, without=y, groups=who)
-        assert isinstance(rest, ScanRows)
-        joined = read_file(path, columns=[*rest.names, y], weight=sample_weight, groups=who)
-        assert isinstance(joined, ScanRows)
+        joined = read_file(path, weight=sample_weight, groups=who, target=y)
         rows: Rows = joined
         if not finite:
             rows = private_rows(joined, True, missing)
@@ -110,12 +103,17 @@ class TargetEstimator(Estimator):
         if is_path(X):
             if not isinstance(y, str):
                 raise TypeError("the target of a file is one of its columns: give its name as y")
-            columns = self._file_columns(X)
-            if columns is None:
-                rest = read_file(Path(X), without=y)
-                columns = list(rest.names or ())
-            rows = read_file(Path(X), columns=[*columns, y])
-            return replace(rows, check=False) if missing and isinstance(rows, ScanRows) else rows
+            rows = read_file(Path(X), columns=self._file_columns(X), target=y)
+            return unchecked(rows) if missing else rows
+        if is_rows(X):
+            if y is not None:
+                raise TypeError("rows opened before carry their target as the last column: y=None")
+            if X.n_features != self.n_features_in_ + 1:
+                raise ValueError(
+                    f"X has {X.n_features - 1} features and a target, but {type(self).__name__} is "
+                    f"expecting {self.n_features_in_} features as input"
+                )
+            return unchecked(X) if missing else X
         X, y = _by_name(X, y)
         target = check_target(y)
         rows = self._open_array(X, None, None, reset=False, missing=missing)

@@ -235,7 +235,11 @@ class Federation:
         if len({features for features, _ in shapes}) != 1:
             raise FederationError(f"parties have different numbers of columns: {_say(found)}")
         if len(shapes) != 1:
-            raise FederationError(f"parties have different columns: {_say(found)}")
+            # Not which: a name may be a cell of a file that has no header.
+            raise FederationError(
+                "parties have different column names, or another order: agree on them (columns of "
+                "privem federate init; the same header in every file)"
+            )
         self._features, self._columns = shapes.pop()
         if self.journal is not None:
             self.journal.begin(
@@ -342,7 +346,4 @@ class Federation:
 
 
 def _say(found: Mapping[str, tuple[Any, Any]]) -> str:
-    parts = []
-    for name, (features, columns) in found.items():
-        parts.append(f"{name}: {features if columns is None else list(columns)}")
-    return "; ".join(parts)
+    return "; ".join(f"{name}: {features}" for name, (features, _) in found.items())

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import polars as pl
 
 from ..core import Rows
 from ..models.categorical_mixture import codes_of, declared, told_apart
@@ -17,9 +16,17 @@ from ..sources.files import ScanRows
 from ..sources.frame import is_frame
 from ..sources.joined import JoinedRows
 from ..sources.owned import Owned, group_column, labels_of
-from ..sources.persons import identifiers, split_frame
+from ..sources.persons import split_frame
+from ..sources.table import read_categories
 
-__all__ = ["Categories", "Holding", "code_bounds", "column_bounds", "plain_categories"]
+__all__ = [
+    "Categories",
+    "Holding",
+    "category_rows",
+    "code_bounds",
+    "column_bounds",
+    "plain_categories",
+]
 
 Categories = tuple[tuple[Any, ...], ...]
 
@@ -39,9 +46,15 @@ class Holding:
     """The rows by person, where persons are hidden rather than records."""
 
     @classmethod
-    def of(cls, rows: Any, y: Any, categories: Any, groups: Any) -> Holding:
+    def of(
+        cls, rows: Any, y: Any, categories: Any, groups: Any, header: bool | None = None
+    ) -> Holding:
         """Whatever a party is given. Errors are for its owner's eyes."""
-        rows, labels = _split(rows, y, categories, groups)
+        if is_path(rows):
+            rows, groups = _open(Path(rows), y, categories, groups, header)
+        elif header is not None:
+            raise TypeError("header= is for files: these rows were read before")
+        rows, labels = _split(rows, groups)
         if categories is not None:
             if y is not None:
                 raise ValueError("rows of categories have no target: y=None")
@@ -78,73 +91,70 @@ class Holding:
         return cls(ArrayRows(codes, weight, names), False, plain, bool((codes < 0).any()))
 
 
-def _split(rows: Any, y: Any, categories: Any, groups: Any) -> tuple[Any, Any]:
+def _open(path: Path, y: Any, categories: Any, groups: Any, header: Any) -> tuple[Rows, Any]:
+    """Rows of a file, a target last, and the values of groups that are none of its columns."""
+    named = group_column(path, groups)
+    if categories is not None:
+        rows: Rows = category_rows(path, categories, groups=named, header=header)
+    else:
+        target = y if isinstance(y, str) else None
+        rows = read_file(path, groups=named, target=target, header=header)
+    return rows, groups if named is None else None
+
+
+def _split(rows: Any, groups: Any) -> tuple[Any, Any]:
     """Rows without the column that names persons, and whom each belongs to, or ``None``."""
     if groups is None:
         return rows, labels_of(rows, None)
     if isinstance(rows, ScanRows) or labels_of(rows, None) is not None:
         raise TypeError("name the groups once, when opening the rows: read_file(groups=...)")
     if not isinstance(groups, str):
-        if is_path(rows):
-            group_column(rows, groups)  # which has none, unless the file has no names at all
         return rows, groups
     if is_frame(rows):
         return split_frame(rows, groups)
-    if not is_path(rows):
-        raise TypeError(
-            "groups names a column, which arrays do not have: pass the values; of rows that were "
-            "opened, name it there: read_file(groups=...)"
-        )
-    path = Path(rows)
-    if categories is not None:
-        opened: Rows = read_categories(path, groups=groups)
-    elif isinstance(y, str):
-        names = read_file(path, without=y, groups=groups).names
-        opened = read_file(path, columns=[*(names or ()), y], groups=groups)
-    else:
-        opened = read_file(path, groups=groups)
-    return opened, labels_of(opened, None)
+    raise TypeError(
+        "groups names a column, which arrays do not have: pass the values; of rows that were "
+        "opened, name it there: read_file(groups=...)"
+    )
 
 
-def read_categories(
+def category_rows(
     path: Path,
+    categories: Any,
     columns: Sequence[str] | None = None,
     weight: str | None = None,
     groups: str | None = None,
+    header: bool | None = None,
 ) -> ArrayRows:
     """A .csv or .parquet file of categories, read whole, for a party that declares them.
 
     Parameters
     ----------
     path : Path
+    categories : list
+        Those of each column, or one list for all.
     columns : sequence of str, optional
         Which columns; all but the weight and the groups by default.
     weight : str, optional
         A column that says how much each record counts.
     groups : str, optional
         A column that says whom each record belongs to.
+    header : bool, optional
+        Whether the first line of a CSV file is a header; see :func:`privem.sources.read_file`.
     """
-    if path.suffix == ".csv":  # everything in it is text: a guess would hang on single records
-        table = pl.read_csv(path, infer_schema=False)
-    elif path.suffix == ".parquet":
-        table = pl.read_parquet(path)
-    else:
-        raise ValueError(f"{str(path)!r}: categories are read from a .csv or .parquet file")
-    aside = [name for name in (weight, groups) if name is not None]
-    if columns is not None and set(aside) & set(columns):
-        raise ValueError(f"{str(path)!r}: the columns that are fitted name persons or weights")
-    names = [name for name in table.columns if name not in aside]
-    names = names if columns is None else list(columns)
-    for name in (*names, *aside):
-        if name not in table.columns:
-            raise ValueError(f"{str(path)!r} has no column {name!r}; it has {table.columns}")
-    weights = None
-    if weight is not None:
-        weights = table[weight].cast(pl.Float64, strict=False).to_numpy()
     # What is missing is, to a sum, as what is not declared.
-    values = table.select(names).cast(pl.String).fill_null("NaN")
-    owners = None if groups is None else identifiers(table[groups])
-    return ArrayRows(values.to_numpy().astype(object), weights, names, groups=owners)
+    table, weights, owners = read_categories(
+        path,
+        columns=columns,
+        weight=weight,
+        groups=groups,
+        private=True,
+        header=header,
+        categories=categories,
+    )
+    if not is_frame(table):
+        raise ValueError(f"{str(path)!r}: categories are read from a .csv or .parquet file")
+    return ArrayRows(table.to_numpy().astype(object), weights, table.columns, groups=owners)
 
 
 def plain_categories(given: Any) -> Categories:
@@ -172,11 +182,6 @@ def _unchecked(rows: Rows) -> Rows:
 
 def _with_name(rows: Any, y: str) -> Rows:
     """Rows whose column ``y`` comes last."""
-    if is_path(rows):
-        names = read_file(Path(rows), without=y).names
-        if names is None:
-            raise ValueError(f"{str(rows)!r}: a .npy file has no column names; slice the array")
-        return read_file(Path(rows), columns=[*names, y])
     if is_frame(rows):
         if y not in rows.columns:
             raise ValueError(f"the frame has no column {y!r}; it has {list(rows.columns)}")
@@ -205,8 +210,6 @@ def _joined(rows: Any, y: Any) -> Rows:
 
 def _columns(rows: Any) -> tuple[list[Any], Sequence[str] | None, Any, int]:
     """Columns of values, their names, weights, and how many rows."""
-    if is_path(rows):
-        rows = read_categories(Path(rows))
     if isinstance(rows, ArrayRows):
         return list(rows.X.T), rows.names, rows.weight, len(rows.X)
     weight = None

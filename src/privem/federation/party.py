@@ -53,6 +53,9 @@ class Party:
         Whom each record belongs to, or the name of the column that says so: a private fit hides
         persons with all their records at this party. All parties of a federation have groups, or
         none has.
+    header : bool, optional
+        Where rows are a CSV file, whether its first line is a header; by default one that could be
+        data is refused. See :func:`privem.sources.read_file`.
     epsilon : float, optional
         The most this party gives away about a record (a person, with ``groups``) more or less over
         all runs, at ``delta``; it refuses what would exceed it, and every exact question. ``None``:
@@ -79,6 +82,7 @@ class Party:
         *,
         categories: Any = None,
         groups: Any = None,
+        header: bool | None = None,
         epsilon: float | None = None,
         delta: float = 1e-6,
         plans: Collection[str] | None = None,
@@ -87,7 +91,7 @@ class Party:
     ) -> None:
         if not isinstance(name, str) or not 0 < len(name) <= 100:
             raise ValueError("a party's name has 1 to 100 characters")
-        self._held = Holding.of(rows, y, categories, groups)
+        self._held = Holding.of(rows, y, categories, groups, header)
         self._rows = self._held.rows
         self.name, self.n_jobs, self.plans = name, n_jobs, plans
         self._entropy = entropy

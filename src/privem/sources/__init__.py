@@ -4,6 +4,16 @@ from .array import ArrayRows
 from .files import read_file
 from .frame import FrameRows
 from .local import LocalSource
-from .read import is_path, read_rows
+from .read import is_path, is_rows, read_rows
+from .table import read_table
 
-__all__ = ["ArrayRows", "FrameRows", "LocalSource", "is_path", "read_file", "read_rows"]
+__all__ = [
+    "ArrayRows",
+    "FrameRows",
+    "LocalSource",
+    "is_path",
+    "is_rows",
+    "read_file",
+    "read_rows",
+    "read_table",
+]

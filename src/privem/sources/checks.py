@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..core import Rows
+from .header import Header
 
 __all__ = ["CONTAINS_NAN", "refuse_nan", "refuse_non_finite", "refuse_weights"]
 
@@ -19,7 +20,9 @@ CONTAINS_NAN = (
 )
 
 
-def refuse_non_finite(block: NDArray[Any], start: int, names: Sequence[str] | None) -> None:
+def refuse_non_finite(
+    block: NDArray[Any], start: int, names: Sequence[str] | None, header: Header | None = None
+) -> None:
     """Raise for NaN and infinities, naming the row and the column."""
     # A sum is finite only if all its terms are: one pass and no temporary in the usual case.
     with np.errstate(over="ignore", invalid="ignore"):
@@ -29,11 +32,12 @@ def refuse_non_finite(block: NDArray[Any], start: int, names: Sequence[str] | No
     if not len(bad):
         return  # Large values, but each of them finite.
     row, column = (int(v) for v in bad[0])
-    name = repr(names[column]) if names is not None else str(column)
+    where = f"column {column if names is None else repr(names[column])}"
+    if names is not None and header is not None:
+        where = header.say(names[column])
     what = "NaN (a missing value)" if np.isnan(block[row, column]) else "infinity"
     raise ValueError(
-        f"Input X contains {what} in row {start + row}, column {name}; "
-        "remove or impute such rows first"
+        f"Input X contains {what} in row {start + row}, {where}; remove or impute such rows first"
     )
 
 

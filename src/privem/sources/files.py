@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from ..core import Block, Rows
 from .array import ArrayRows
 from .checks import refuse_non_finite, refuse_weights
+from .header import Header, read_header, refuse_header
 from .persons import PickedRows, identifiers
 from .types import chosen_types, type_name
 
@@ -31,6 +32,8 @@ def read_file(
     without: str | None = None,
     types: Mapping[str, str] | None = None,
     groups: str | None = None,
+    target: str | None = None,
+    header: bool | None = None,
 ) -> Rows:
     """Open a file of rows without reading it whole.
 
@@ -40,7 +43,7 @@ def read_file(
         A ``.npy``, ``.csv`` or ``.parquet`` file, or a folder of ``.parquet`` (or ``.csv``) files
         with the same columns, taken in the order of their names.
     columns : sequence of str, optional
-        Which columns, in which order. All but the weight and the groups by default.
+        Which columns, in which order. All but the weight, the groups and the target by default.
     weight : str or array, optional
         A column that holds each record's weight, or the weights themselves.
     without : str, optional
@@ -53,6 +56,12 @@ def read_file(
         A column that says whom each record belongs to: a private fit then hides the person. It is
         read whole at the beginning (in a CSV file as text, exactly as written), and three numbers
         per row are kept while fitting.
+    target : str, optional
+        A column that a regression is to explain; it comes last.
+    header : bool, optional
+        Whether the first line of a CSV file is a header. ``False``: it is data, and columns are
+        called ``x0``, ``x1``, ... By default a first line that could be data is refused, because
+        column names are published with the model.
 
     Returns
     -------
@@ -74,14 +83,14 @@ def read_file(
         raise FileNotFoundError(f"no file or folder at {str(path)!r}")
     files = _files(path)
     if files[0].suffix == ".npy":
-        if without is not None:
-            raise ValueError(f"{str(path)!r}: a .npy file has no column names to leave out")
+        if without is not None or target is not None:
+            raise ValueError(f"{str(path)!r}: a .npy file has no column names; slice the array")
         if groups is not None:
             raise ValueError(f"{str(path)!r}: a .npy file has no column to name in groups")
         if types:
             raise ValueError(f"{str(path)!r}: a .npy file has one type, and no column names")
         return _read_npy(files[0], columns, weight)
-    return _scan(files, path, columns, weight, without, types, groups)
+    return _scan(files, path, columns, weight, without, types, groups, target, header)
 
 
 def _files(path: Path) -> list[Path]:
@@ -152,6 +161,8 @@ class ScanRows:
     """What synthetic records give back; rows are read as ``float64`` whatever it is."""
     groups: str | None = None
     """A column that says whom each row belongs to."""
+    header: Header | None = None
+    """Which column names messages may quote; ``None``: all."""
 
     @property
     def n_features(self) -> int:
@@ -188,7 +199,8 @@ class ScanRows:
         try:
             return self.scan.select(*wanted).collect(engine="streaming")
         except pl.exceptions.PolarsError as error:
-            raise ValueError(f"{self.label} could not be read: {first_line(error)}") from None
+            why = first_line(error, False, self.header)
+            raise ValueError(f"{self.label} could not be read: {why}") from None
 
     def _batches(self) -> Iterator[pl.DataFrame]:
         wanted = [*self.names, *([self.weight] if isinstance(self.weight, str) else [])]
@@ -196,7 +208,7 @@ class ScanRows:
         try:
             yield from scan.collect_batches(chunk_size=_BATCH, maintain_order=True)
         except pl.exceptions.PolarsError as error:
-            why = first_line(error, quote=self.check)
+            why = first_line(error, self.check, self.header)
             raise ValueError(f"{self.label} could not be read: {why}") from None
 
     def blocks(self, rows: int) -> Iterator[Block]:
@@ -206,7 +218,7 @@ class ScanRows:
             values = batch.to_numpy()
             X = values[:, : self.n_features]
             if self.check:
-                refuse_non_finite(X, start, self.names)
+                refuse_non_finite(X, start, self.names, self.header)
             weight = None
             if isinstance(self.weight, str):
                 weight = np.ascontiguousarray(values[:, -1])
@@ -230,23 +242,63 @@ class ScanRows:
         )
 
 
-def first_line(error: Exception, quote: bool = False) -> str:
+def first_line(error: Exception, quote: bool = False, header: Header | None = None) -> str:
     """What polars says went wrong; ``quote`` the value it stumbled over, in exact fits only."""
     # What polars advises its own users is no help to ours.
     line = str(error).strip().splitlines()[0].partition(", hint:")[0]
-    head, quoted, _ = line.partition("`")
-    if quote or not quoted:
+    public = header is None or header.public is None
+    if quote and public:
         return line
-    column = re.search(r" at column '.*?'", line)
-    return f"{head.rstrip()} a value" + (column[0] if column else "")
+    head, quoted, rest = line.partition("`")
+    if not quoted:
+        return line if public or line.startswith(_PLAIN) else "polars cannot read it"
+    value = f"`{rest.partition('`')[0]}`" if quote else "a value"
+    where = r" at column '.*?'" if public else r" \(column number \d+\)"
+    column = re.search(where, line)
+    return f"{head.rstrip()} {value}" + (column[0] if column else "")
 
 
-def _scan_csv(files: Sequence[Path], text: str | None = None) -> pl.LazyFrame:
-    def scan(**options: Any) -> pl.LazyFrame:
-        return pl.scan_csv(list(files), null_values=["", "NA", "NaN", "nan"], **options)
+# What polars says without quoting anything.
+_PLAIN = ("found more fields than defined in 'Schema'", "invalid utf-8 sequence")
+
+
+def scan_csv(
+    files: Sequence[Path],
+    label: str,
+    header: bool | None,
+    declared: Collection[str],
+    **options: Any,
+) -> tuple[pl.LazyFrame, Header]:
+    """A lazy frame of CSV files, its columns named by the header or x0, x1, ...; and the header."""
+    found = read_header(files, label, header, declared)
+    if header is False:
+        options |= {"has_header": False, "new_columns": list(found.names)}
+    scan = pl.scan_csv(list(files), **options)
+    if found.public is None:
+        return scan, replace(found, names=list(scan.collect_schema()))  # repeated names renamed
+    try:
+        same = list(scan.collect_schema()) == list(found.names)
+    except pl.exceptions.PolarsError as error:
+        why = first_line(error, False, found)
+        raise ValueError(f"{label} is not a readable table: {why}") from None
+    if not same:
+        raise refuse_header(label)
+    return scan, found
+
+
+def _scan_numbers(
+    files: Sequence[Path],
+    label: str,
+    header: bool | None,
+    declared: Collection[str],
+    text: str | None,
+) -> tuple[pl.LazyFrame, Header]:
+    def scan(**options: Any) -> tuple[pl.LazyFrame, Header]:
+        null_values = ["", "NA", "NaN", "nan"]
+        return scan_csv(files, label, header, declared, null_values=null_values, **options)
 
     # A column of whole numbers may go on with fractions below the rows its type was guessed from.
-    kinds = scan().collect_schema()
+    kinds = scan()[0].collect_schema()
     known: dict[str, Any] = {
         name: pl.Float64 for name, kind in kinds.items() if kind.is_integer() and name != text
     }
@@ -254,19 +306,12 @@ def _scan_csv(files: Sequence[Path], text: str | None = None) -> pl.LazyFrame:
     return scan(schema_overrides=known | ({text: pl.String} if text in kinds else {}))
 
 
-def _has_no_rows(scan: pl.LazyFrame, label: str) -> bool:
+def _has_no_rows(scan: pl.LazyFrame, label: str, header: Header) -> bool:
     try:
         return scan.head(1).collect().is_empty()
     except pl.exceptions.PolarsError as error:
-        raise ValueError(f"{label} could not be read: {first_line(error)}") from None
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
+        why = first_line(error, False, header)
+        raise ValueError(f"{label} could not be read: {why}") from None
 
 
 def _scan(
@@ -277,44 +322,46 @@ def _scan(
     without: str | None,
     types: Mapping[str, str] | None,
     groups: str | None,
+    target: str | None,
+    header: bool | None,
 ) -> ScanRows:
     label = repr(str(path))
+    by_name = weight if isinstance(weight, str) else None
+    aside = [name for name in (by_name, without, groups, target) if name is not None]
+    asked = [*(columns or ()), *aside, *(types or ())]
     try:
-        csv = files[0].suffix == ".csv"
-        scan = _scan_csv(files, groups) if csv else pl.scan_parquet(list(files))
-        schema = scan.collect_schema()
+        if files[0].suffix == ".csv":
+            scan, found = _scan_numbers(files, label, header, asked, groups)
+            schema = scan.collect_schema()
+        else:
+            scan = pl.scan_parquet(list(files))
+            schema = scan.collect_schema()
+            found = Header(list(schema), None)
     except (pl.exceptions.PolarsError, OSError) as error:
         raise ValueError(f"{label} is not a readable table: {first_line(error)}") from None
     if any(character in name for name in schema for character in "\0\ufffd"):
         raise ValueError(f"{label} is not a readable table: its first line is not text (UTF-8)")
-    if files[0].suffix == ".csv" and schema and all(_is_number(name) for name in schema):
-        raise ValueError(
-            f"{label} seems to have no header: its first line holds numbers, not column names"
-        )
-    names = list(schema) if columns is None else list(columns)
-    left_out = {weight if isinstance(weight, str) else None, without, groups}
-    for name in (without, groups):
-        if name is not None and name not in schema:
-            raise ValueError(f"{label} has no column {name!r}; it has {', '.join(schema)}")
-    if groups is not None and groups in (weight if isinstance(weight, str) else None, without):
+    for name in (*(columns or ()), *aside):
+        if name not in schema:
+            raise found.has_none(label, name)
+    if groups is not None and groups in (by_name, without, target):
         raise ValueError(f"groups names {groups!r}, which is the weight or the target")
     if groups is not None and columns is not None and groups in columns:
         raise ValueError(f"groups names {groups!r}, which is also a column to fit")
-    if columns is None:
-        names = [name for name in names if name not in left_out]
-    for name in [*names, *([weight] if isinstance(weight, str) else [])]:
-        if name not in schema:
-            raise ValueError(f"{label} has no column {name!r}; it has {', '.join(schema)}")
-        if not (schema[name].is_numeric() or schema[name] == pl.Boolean):
-            if _has_no_rows(scan, label):
-                raise ValueError(f"Found array with 0 sample(s): {label} has no rows, only names")
-            if columns is None and len(schema) == 1 and ";" in name:
-                raise ValueError(f"{label} is separated by ';'; privem reads commas")
-            raise ValueError(
-                f"column {name!r} of {label} holds {schema[name]}, not numbers; if it says whose "
-                "record it is, name it as groups= (--groups on the command line); else choose "
-                "columns (--columns), or encode it first"
-            )
+    names = list(columns) if columns is not None else [n for n in schema if n not in aside]
+    names += [] if target is None else [target]
+    for name in [*names, *([] if by_name is None else [by_name])]:
+        if schema[name].is_numeric() or schema[name] == pl.Boolean:
+            continue
+        if _has_no_rows(scan, label, found):
+            raise ValueError(f"Found array with 0 sample(s): {label} has no rows, only names")
+        if columns is None and len(schema) == 1 and ";" in name:
+            raise ValueError(f"{label} is separated by ';'; privem reads commas")
+        raise ValueError(
+            f"{found.say(name)} of {label} holds {schema[name]}, not numbers; if it says whose "
+            "record it is, name it as groups= (--groups on the command line); else choose "
+            "columns (--columns), or encode it first"
+        )
     if len(set(names)) < len(names):
         raise ValueError(f"a column is named twice in {', '.join(names)}")
     given = weight if isinstance(weight, str) else _given_weight(weight)
@@ -323,4 +370,4 @@ def _scan(
     if files[0].suffix == ".parquet":
         declared = {name: type_name(kind) for name, kind in schema.items()}
     kinds = chosen_types(names, declared, types)
-    return ScanRows(scan, names, given, label, types=kinds, groups=groups)
+    return ScanRows(scan, names, given, label, types=kinds, groups=groups, header=found)

@@ -14,12 +14,17 @@ from .array import ArrayRows
 from .files import read_file
 from .frame import FrameRows, is_frame
 
-__all__ = ["is_path", "read_rows"]
+__all__ = ["is_path", "is_rows", "read_rows"]
 
 
 def is_path(X: Any) -> bool:
     """Whether ``X`` names a file rather than holding rows."""
     return isinstance(X, str | os.PathLike)
+
+
+def is_rows(X: Any) -> bool:
+    """Whether ``X`` is rows to be read in blocks, by its type: dask's arrays have blocks too."""
+    return callable(getattr(type(X), "blocks", None)) and hasattr(type(X), "n_features")
 
 
 def read_rows(X: Any, weight: str | NDArray[np.float64] | None = None) -> Rows:
@@ -36,7 +41,7 @@ def read_rows(X: Any, weight: str | NDArray[np.float64] | None = None) -> Rows:
         raise TypeError("sample_weight names a column, which only files have; pass the values")
     if is_frame(X):
         return FrameRows(X, weight)
-    if hasattr(X, "blocks"):
+    if is_rows(X):
         rows: Rows = X
         if weight is not None:
             raise TypeError("give the weight when opening the rows: read_file(path, weight=...)")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,17 +11,47 @@ import polars as pl
 from numpy.typing import NDArray
 
 from .array import ArrayRows
-from .files import first_line, read_file
+from .files import first_line, read_file, scan_csv
+from .header import Header, refuse_header
 from .persons import identifiers
 
-__all__ = ["read_categories"]
+__all__ = ["read_categories", "read_table"]
 
 # What a CSV file may say where there is no identifier, as in ``read_file``.
 _NOBODY = ["", "NA", "NaN", "nan"]
 
 
+def read_table(path: str | Path, header: bool | None = None) -> pl.DataFrame:
+    r"""A ``.csv`` or ``.parquet`` file of categories as a polars frame, read whole.
+
+    Parameters
+    ----------
+    path : str or Path
+        Everything in a CSV file becomes text.
+    header : bool, optional
+        Whether the first line of a CSV file is a header; see :func:`privem.sources.read_file`.
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> path = os.path.join(tempfile.mkdtemp(), "people.csv")
+    >>> _ = open(path, "w").write("f,yes\nm,no\n")
+    >>> read_table(path, header=False).columns
+    ['x0', 'x1']
+    """
+    return _read(Path(path), header, ())[0]
+
+
 def read_categories(
-    path: Path, without: str | None, weight: Any, groups: Any, private: bool
+    path: Path,
+    *,
+    columns: Sequence[str] | None = None,
+    without: str | None = None,
+    weight: Any = None,
+    groups: Any = None,
+    private: bool = False,
+    header: bool | None = None,
+    categories: Any = None,
 ) -> tuple[Any, Any, Any]:
     """Columns of a file, weights and whose rows they are.
 
@@ -28,6 +59,8 @@ def read_categories(
     ----------
     path : Path
         A ``.csv``, ``.parquet`` or ``.npy`` file.
+    columns : sequence of str, optional
+        Which columns; all but the others named here by default.
     without : str or None
         A column to leave out.
     weight, groups : array, column name or None
@@ -35,6 +68,11 @@ def read_categories(
     private : bool
         Say nothing about single values: what is missing becomes the text ``"NaN"``, and weights
         that are no numbers become NaN.
+    header : bool, optional
+        As in :func:`read_table`.
+    categories : mapping, list of lists, list or None
+        The categories that columns have. A first line that holds one of its own column's is data;
+        without declared ones (in exact fits), one that is among the values below it.
 
     Returns
     -------
@@ -46,25 +84,28 @@ def read_categories(
         rows = read_file(path)  # raises for what is no such file
         if not isinstance(rows, ArrayRows):
             raise ValueError(f"{label} is a folder; categories are read from one file")
-        if isinstance(groups, str) or isinstance(weight, str):
+        if columns is not None or isinstance(groups, str) or isinstance(weight, str):
             raise ValueError(f"{label}: a .npy file has no column names")
         return rows.X, weight, groups
-    frame = _read(path, label)
-    for name in (without, weight, groups):
-        if isinstance(name, str) and name not in frame.columns:
-            raise ValueError(f"{label} has no column {name!r}; it has {', '.join(frame.columns)}")
+    aside = [name for name in (without, weight, groups) if isinstance(name, str)]
+    by_name = list(categories) if isinstance(categories, Mapping) else []
+    frame, found = _read(path, header, [*(columns or ()), *aside, *by_name])
+    for name in (*(columns or ()), *aside):
+        if name not in frame.columns:
+            raise found.has_none(label, name)
     if groups is not None and not isinstance(groups, str):
         raise TypeError("the groups of a file are one of its columns: give its name (a string)")
-    named = [name for name in (without, weight, groups) if isinstance(name, str)]
-    if len(set(named)) < len(named):
-        raise ValueError("the column left out, the weight and the groups must differ")
+    if len({*aside, *(columns or ())}) < len(aside) + len(columns or ()):
+        raise ValueError("the columns fitted, left out, weights and groups must differ")
     if isinstance(weight, str):
         weight = _numbers(frame[weight], label, private)
     if groups is not None:
         ids = frame[groups]
         text = ids.dtype == pl.String and path.suffix == ".csv"
         groups = identifiers(ids.replace(_NOBODY, None) if text else ids)
-    frame = frame.drop(named)
+    frame = frame.drop(aside) if columns is None else frame.select(columns)
+    if found.public is not None and not by_name:
+        _refuse_category(frame, categories, private, label)
     if private:
         try:
             frame = frame.cast(pl.String).fill_null("NaN")
@@ -75,18 +116,40 @@ def read_categories(
     return frame, weight, groups
 
 
-def _read(path: Path, label: str) -> pl.DataFrame:
+def _read(
+    path: Path, header: bool | None, declared: Collection[str]
+) -> tuple[pl.DataFrame, Header]:
+    label = repr(str(path))
     if not path.exists():
         raise FileNotFoundError(f"no file or folder at {label}")
     if path.is_file() and path.stat().st_size == 0:
         raise ValueError(f"{label} is empty")
+    if path.suffix not in (".csv", ".parquet"):
+        raise ValueError(f"{label}: categories are read from a .csv or .parquet file")
+    found = Header((), None)
     try:
         if path.suffix == ".parquet":
-            return pl.read_parquet(path)
+            frame = pl.read_parquet(path)
+            return frame, Header(frame.columns, None)
         # Everything in a CSV file is text: a guess at types would hang on single records.
-        return pl.read_csv(path, infer_schema=False)
+        scan, found = scan_csv([path], label, header, declared, infer_schema=False)
+        return scan.collect(), found
     except (pl.exceptions.PolarsError, OSError) as error:
-        raise ValueError(f"{label} is not a readable table: {first_line(error)}") from None
+        why = first_line(error, False, found)
+        raise ValueError(f"{label} is not a readable table: {why}") from None
+
+
+def _refuse_category(frame: pl.DataFrame, categories: Any, private: bool, label: str) -> None:
+    """Raise if the name of a column is one of its categories: the first line is then a record."""
+    if categories is None:
+        if not private and any((frame[name] == name).any() for name in frame.columns):
+            raise refuse_header(label)
+        return
+    nested = [isinstance(part, list | tuple | np.ndarray) for part in categories]
+    each = categories if nested and all(nested) else [categories] * frame.width
+    for name, known in zip(frame.columns, each, strict=False):
+        if name.strip().lower() in (str(value).strip().lower() for value in known):
+            raise refuse_header(label)
 
 
 def _numbers(column: pl.Series, label: str, private: bool) -> NDArray[np.float64]:

@@ -70,5 +70,5 @@ def chosen_types(
     given = {name: check_type(kind) for name, kind in (types or {}).items()}
     for name in given:
         if name not in names:
-            raise ValueError(f"a type is given for {name!r}, which is not among {', '.join(names)}")
+            raise ValueError(f"a type is given for {name!r}, which is not one of the columns")
     return [given.get(name) or (schema[name] if schema else "float64") for name in names]
