@@ -25,6 +25,10 @@ __all__ = ["LocalSource", "effective_threads", "one_blas_thread"]
 
 T = TypeVar("T")
 
+# A block holds no more numbers than this (8 MB), unless it would be less than so many rows: each
+# block's sums are as long as a few rows, and adding them up must not cost more than making them.
+_NUMBERS, _FEWEST = 2**20, 64
+
 
 @lru_cache(maxsize=1)
 def _blas() -> ThreadpoolController:
@@ -81,6 +85,8 @@ class LocalSource:
     def each(self, function: Callable[[Block, Scratch], T], block_rows: int) -> Iterator[T]:
         """Apply a function to every block, in order: predictions, for the holder of the rows."""
         threads = effective_threads(self.n_jobs)
+        # Wide rows come fewer at a time, so that memory does not grow with the columns either.
+        block_rows = min(block_rows, max(_FEWEST, _NUMBERS // max(self.rows.n_features, 1)))
         with one_blas_thread():
             yield from map_blocks(function, _cut(self.rows.blocks(block_rows), block_rows), threads)
 
