@@ -9,9 +9,9 @@ from privem import GaussianMixture, KMeans
 from privem.core import Spent
 from privem.federation import Federation, Party, PartyRefused
 from privem.federation.answer import Question
-from privem.federation.codec import MAX_BYTES, decode
+from privem.federation.codec import MAX_BYTES, BadMessage, decode
 from privem.federation.messages import Request, plan_hash, read_reply, write_question
-from privem.federation.wire import pack
+from privem.federation.wire import check_query, pack
 from privem.models.bounds import OctaveQuery, PlaceQuery
 from privem.models.count import CountQuery
 from privem.models.gaussian_mixture import Mixture, MixtureQuery
@@ -19,6 +19,7 @@ from privem.models.moments import MomentsQuery, SumsQuery
 from privem.models.private_kmeans import BoundedClusterQuery
 from privem.models.private_mixture import BoundedQuery
 from privem.models.private_moments import BoundedMomentsQuery
+from privem.models.products import ProductsQuery
 from privem.models.region import Region
 from privem.models.sensitivity import MomentWeights
 from privem.noise.discrete import Discrete
@@ -244,6 +245,18 @@ def test_exact_questions_are_checked_too(server):
     query = MixtureQuery(mixture(), np.zeros(3))
     assert refused(server.ask(asked(query, Exact())), "own proof")
     assert server.ask(asked(MomentsQuery(np.zeros(2)), Exact()))[0]
+
+
+def test_products_of_any_other_shape_are_refused():
+    two, vectors = np.zeros((3, 2)), np.ones((3, 1, 2))
+    wrong = (vectors[:2], vectors[:, :, :1], vectors[:, :0], vectors[:, 0])
+    forged = [ProductsQuery(two, two, shape) for shape in wrong]
+    for query in (*forged, ProductsQuery(two, two[:2], vectors), MomentsQuery(np.zeros(2), 1)):
+        with pytest.raises(BadMessage, match="own proof"):
+            check_query(query, 2, private=False)
+    with pytest.raises(BadMessage, match="own proof"):
+        check_query(ProductsQuery(two, two, vectors), 2, private=True)
+    check_query(ProductsQuery(two, two, vectors), 2, private=False)
 
 
 def change(**fields):

@@ -17,6 +17,7 @@ from ..models.assigned import AssignedQuery
 from ..models.gaussian_mixture import MixtureQuery
 from ..models.kmeans import NearestQuery
 from ..models.moments import MomentsQuery, SumsQuery
+from ..models.products import ProductsQuery
 from ..tree import Array
 
 __all__ = ["exact_grid", "per_record"]
@@ -53,7 +54,15 @@ def _(query: SumsQuery, low: Array, high: Array) -> Array:
 @per_record.register
 def _(query: MomentsQuery, low: Array, high: Array) -> Array:
     a = _reach(query.origin, low, high)
-    return np.concatenate([[1.0], a, svec(np.outer(a, a))])
+    return np.concatenate([[1.0], a, a**2 if query.diagonal else svec(np.outer(a, a))])
+
+
+@per_record.register
+def _(query: ProductsQuery, low: Array, high: Array) -> Array:
+    """A record adds (x - m)_j <x - m, v>, and |<x - m, v>| <= sum |x_i - m_i| |v_i|."""
+    a = _reach(query.means, low, high)
+    along = np.einsum("ki,kqi->kq", a, np.abs(query.vectors))
+    return np.asarray(along[:, :, None] * a[:, None, :]).ravel()
 
 
 @per_record.register

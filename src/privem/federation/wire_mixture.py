@@ -16,6 +16,7 @@ from ..models.private_grid import GridQuery
 from ..models.private_kmeans import BoundedClusterQuery, cluster_releases
 from ..models.private_mixture import RECIPES, BoundedQuery
 from ..models.private_moments import BoundedMomentsQuery
+from ..models.products import ProductsQuery
 from ..models.region import Region
 from ..models.sensitivity import MomentWeights
 from . import checks
@@ -25,7 +26,8 @@ __all__ = ["FIELDS", "check"]
 
 FIELDS: dict[type, tuple[str, ...]] = {
     SumsQuery: (),
-    MomentsQuery: ("origin",),
+    MomentsQuery: ("origin", "diagonal"),
+    ProductsQuery: ("centres", "means", "vectors"),
     NearestQuery: ("clusters", "origin", "second_moments"),
     Clusters: ("centres",),
     MixtureQuery: ("mixture", "origin", "direct"),
@@ -42,7 +44,7 @@ FIELDS: dict[type, tuple[str, ...]] = {
     MomentWeights: ("w0", "w1", "w2", "radius"),
 }
 # Without a bound on what one record adds.
-_EXACT = (SumsQuery, MomentsQuery, NearestQuery, MixtureQuery, AssignedQuery)
+_EXACT = (SumsQuery, MomentsQuery, ProductsQuery, NearestQuery, MixtureQuery, AssignedQuery)
 
 # More than any plan asks for, and few enough to hold.
 _MOST_CELLS = 2**20
@@ -54,8 +56,14 @@ def check(query: Any, d: int, private: bool) -> bool:
     match query:
         case SumsQuery():
             pass
-        case MomentsQuery(origin=origin):
+        case MomentsQuery(origin=origin, diagonal=diagonal):
             checks.array(origin, (d,))
+            need(isinstance(diagonal, bool))
+        case ProductsQuery(centres=centres, means=means, vectors=vectors):
+            checks.table(centres, d)
+            checks.array(means, centres.shape)
+            need(isinstance(vectors, np.ndarray) and vectors.ndim == 3 and vectors.shape[1] > 0)
+            checks.array(vectors, (len(centres), vectors.shape[1], d))
         case NearestQuery(clusters=clusters, origin=origin, second_moments=second):
             checks.array(origin, (d,))
             need(isinstance(clusters, Clusters) and isinstance(second, bool))

@@ -17,7 +17,7 @@ __all__ = ["FramePlan"]
 
 @dataclass(frozen=True)
 class FramePlan:
-    """Two exact passes: sums, then second moments about the mean.
+    """Two exact passes: sums, then second moments (or their diagonal) about the mean.
 
     Parameters
     ----------
@@ -25,10 +25,13 @@ class FramePlan:
         One per column, for error messages.
     min_rows : int
         Fewer rows than this are refused.
+    whole_from : float
+        With fewer rows than this, squares of columns only: d numbers instead of d(d+1)/2.
     """
 
     names: Sequence[str]
     min_rows: int = 1
+    whole_from: float = 0.0
 
     def stages(self) -> Generator[Stage, Release[Any], Frame]:
         """Generate the stages."""
@@ -46,10 +49,11 @@ class FramePlan:
         # Whether a constant 1e300 survives its square must not hang on how its mean rounds.
         with np.errstate(over="ignore"):
             self._refuse_overflow(origin**2)
-        release = yield Stage(MomentsQuery(origin), Exact(), "moments")
+        query = MomentsQuery(origin, diagonal=rows < self.whole_from)
+        release = yield Stage(query, Exact(), "moments")
         moments: Moments = release.statistics
         frame = Frame(rows, count, origin, moments.total, moments.second)
-        self._refuse_overflow(np.diag(frame.covariance))
+        self._refuse_overflow(frame.diagonal)
         return frame
 
     def _refuse_overflow(self, per_column: np.ndarray) -> None:

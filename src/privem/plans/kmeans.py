@@ -10,7 +10,7 @@ import numpy as np
 
 from ..core import Release, Stage
 from ..models.kmeans import Clusters, KMeansModel
-from ..models.moments import Frame
+from ..models.moments import MANY_COLUMNS, Frame
 from ..noise.exact import Exact
 from ..tree import Array
 from .exact_em import ExactEM, Fit
@@ -54,7 +54,8 @@ class KMeansPlan:
 
     def stages(self) -> Generator[Stage, Release[Any], tuple[Frame, Fit[Clusters]]]:
         """Generate the stages."""
-        frame = yield from FramePlan(self.names, min_rows=self.n_clusters).stages()
+        wide = len(self.names) > MANY_COLUMNS
+        frame = yield from FramePlan(self.names, self.n_clusters, np.inf if wide else 0.0).stages()
         best: Fit[Clusters] | None = None
         for start in self.starts:
             if isinstance(start, np.ndarray):

@@ -11,7 +11,7 @@ import numpy as np
 from ..core import Release, Stage
 from ..models.assigned import AssignedQuery
 from ..models.gaussian_mixture import GaussianMixtureModel, Mixture
-from ..models.moments import Frame
+from ..models.moments import MANY_COLUMNS, Frame
 from ..models.prior import Prior
 from ..noise.exact import Exact
 from ..tree import Array
@@ -62,7 +62,10 @@ class MixturePlan:
 
     def stages(self) -> Generator[Stage, Release[Any], tuple[Frame, Fit[Mixture]]]:
         """Generate the stages."""
-        frame = yield from FramePlan(self.names, min_rows=self.n_components).stages()
+        wide = len(self.names) > MANY_COLUMNS and self.covariance_type in ("diag", "spherical")
+        frame = yield from FramePlan(
+            self.names, self.n_components, np.inf if wide else 0.0
+        ).stages()
         model = GaussianMixtureModel(self.covariance_type, frame, self.reg_covar, self.prior)
         if self.warm is not None:
             state, bound = self.warm
@@ -90,12 +93,15 @@ class MixturePlan:
     ) -> Generator[Stage, Release[Any], Mixture]:
         frame, k = model.frame, self.n_components
         # Something valid for the M-step to fall back on where a component gets no records.
-        whole = {
-            "full": np.stack([frame.covariance] * k),
-            "tied": frame.covariance,
-            "diag": np.stack([np.diag(frame.covariance)] * k),
-            "spherical": np.full(k, frame.scale),
-        }[self.covariance_type]
+        match self.covariance_type:
+            case "full":
+                whole = np.stack([frame.covariance] * k)
+            case "tied":
+                whole = frame.covariance
+            case "diag":
+                whole = np.stack([frame.diagonal] * k)
+            case _:
+                whole = np.full(k, frame.scale)
         state = Mixture(self.covariance_type, np.full(k, 1 / k), np.stack([frame.mean] * k), whole)
         state = replace(state, covariances=_floored(model, state))
         if not start.complete:

@@ -5,6 +5,9 @@ repeated or weighted, and could never be made private. This one needs sums only:
 cluster, split the widest in two along its longest axis, let Lloyd's algorithm settle, until there
 are enough of them (Linde, Buzo and Gray 1980, but one at a time: splitting all of them at once
 ended in a worse optimum than k-means++ for every fourth mixture tried, one at a time for none).
+
+The longest axis of a cluster is the top eigenvector of its covariance matrix. With many columns
+that matrix is never formed: a few more passes find the axis (:mod:`privem.plans.krylov`).
 """
 
 from __future__ import annotations
@@ -18,9 +21,10 @@ import numpy as np
 from ..core import Release, Stage
 from ..linalg import smat
 from ..models.kmeans import Clusters, ClusterSums, KMeansModel, NearestQuery
-from ..models.moments import Frame
+from ..models.moments import MANY_COLUMNS, Frame
 from ..noise.exact import Exact
 from ..tree import Array
+from .krylov import Krylov
 
 __all__ = ["SplitStart"]
 
@@ -51,50 +55,87 @@ class SplitStart:
         """Generate the stages."""
         model = KMeansModel(self.frame)
         clusters = Clusters(self.frame.mean[None])
-        covariances = self.frame.covariance[None]
         counts = np.array([self.frame.count])
+        wide = len(self.frame.origin) > MANY_COLUMNS
+        if self.n_clusters > 1:
+            axes = yield from self._first_axes(wide)
         while len(clusters.centres) < self.n_clusters:
-            clusters = self._split(clusters, covariances, counts)
+            clusters = self._split(clusters, axes, counts)
             more = len(clusters.centres) < self.n_clusters
             for left in reversed(range(self.settle)):
                 # The last pass before another split also asks which way each cluster is long.
-                query = NearestQuery(clusters, self.frame.origin, more and not left)
+                ask = more and not left and not wide
+                query = NearestQuery(clusters, self.frame.origin, ask)
                 release = yield Stage(query, Exact(), "start")
-                clusters = model.m_step(clusters, release)
+                before, clusters = clusters, model.m_step(clusters, release)
             if more:
                 sums: ClusterSums = release.statistics
-                counts, covariances = sums.count, _covariances(sums)
+                counts = sums.count
+                if wide:
+                    axes = yield from self._far_axes(before, clusters, counts)
+                else:
+                    axes = self._axes(_covariances(sums))
         return clusters
 
-    def _split(self, clusters: Clusters, covariances: Array, counts: Array) -> Clusters:
-        axes, gains = [], []
-        for covariance, count in zip(covariances, counts, strict=True):
-            axis = self._axis(covariance)
-            axes.append(axis)
-            gains.append(max(count, 0.0) * float(axis @ axis))
-        have = len(counts)
-        # Ties (all of them empty, say) must not depend on rounding: lowest index first.
-        order = np.argsort(-np.asarray(gains), kind="stable")
-        # One at a time while there are few; then in parties of an eighth, to save passes.
-        chosen = order[: min(max(1, have // 8), self.n_clusters - have)]
-        centres = clusters.centres.copy()
-        born = []
-        for k in sorted(chosen):
-            born.append(centres[k] + _STEP * axes[k])
-            centres[k] = centres[k] - _STEP * axes[k]
-        return Clusters(np.vstack([centres, born]))
+    def _first_axes(self, wide: bool) -> Generator[Stage, Release[Any], Array]:
+        if not wide:
+            return self._axes(self.frame.covariance[None])
+        one = Clusters(self.frame.mean[None])
+        return (yield from self._far_axes(one, one, np.array([self.frame.count])))
 
-    def _axis(self, covariance: Array) -> Array:
-        """One standard deviation along the longest axis, or along a random direction."""
-        values, vectors = np.linalg.eigh(covariance)
-        # Below this a spread is rounding error: copies of one record are not to be pulled apart.
-        values = np.where(values > 1e-12 * self.frame.scale, values, 0.0)
+    def _split(self, clusters: Clusters, axes: Array, counts: Array) -> Clusters:
+        have = len(counts)
+        gains = np.maximum(counts, 0.0) * np.einsum("ki,ki->k", axes, axes)
+        # Ties (all of them empty, say) must not depend on rounding: lowest index first.
+        order = np.argsort(-gains, kind="stable")
+        # One at a time while there are few; then in parties of an eighth, to save passes.
+        chosen = np.sort(order[: min(max(1, have // 8), self.n_clusters - have)])
+        centres = clusters.centres.copy()
+        centres[chosen] -= _STEP * axes[chosen]
+        return Clusters(np.vstack([centres, clusters.centres[chosen] + _STEP * axes[chosen]]))
+
+    def _axes(self, covariances: Array) -> Array:
+        """One standard deviation along the longest axis, or along a random direction; (K, d)."""
+        axes = []
+        for covariance in covariances:
+            values, vectors = np.linalg.eigh(covariance)
+            values = self._above_rounding(values)
+            if self.rng is not None:
+                draw = self.rng.standard_normal(len(values))
+                axes.append(vectors @ (np.sqrt(values) * draw) / np.sqrt(len(values)))
+            else:
+                axes.append(_positive(vectors[:, -1] * np.sqrt(values[-1])))
+        return np.stack(axes)
+
+    def _far_axes(
+        self, assigned: Clusters, means: Clusters, counts: Array
+    ) -> Generator[Stage, Release[Any], Array]:
+        """The same without covariance matrices: from their products with a few vectors."""
+        shape = means.centres.shape
         if self.rng is not None:
-            draw = self.rng.standard_normal(len(values))
-            return np.asarray(vectors @ (np.sqrt(values) * draw) / np.sqrt(len(values)))
-        axis = vectors[:, -1] * np.sqrt(values[-1])
-        # An eigenvector's sign is arbitrary: its largest entry is made positive.
-        return np.asarray(axis * np.sign(axis[np.argmax(np.abs(axis))] or 1.0))
+            begin = self.rng.standard_normal(shape)
+        else:  # a fixed draw, so that no data are orthogonal to it but by chance
+            begin = np.random.default_rng(0).standard_normal(shape[1]) * np.ones(shape)
+        known = yield from Krylov(assigned.centres, means.centres, counts, begin).stages()
+        values, vectors = np.linalg.eigh(known.projected)
+        values = self._above_rounding(values)
+        if self.rng is None:
+            axes = np.einsum("kj,kji->ki", vectors[:, :, -1], known.basis)
+            return _positive(axes * np.sqrt(values[:, -1:]))
+        # sqrt(A) z = |z| sqrt(A) q_1, where q_1 = z / |z| is the first vector of the basis.
+        along = np.einsum("kjm,km,km->kj", vectors, np.sqrt(values), vectors[:, 0])
+        size = np.linalg.norm(begin, axis=1, keepdims=True) / np.sqrt(shape[1])
+        return np.asarray(size * np.einsum("kj,kji->ki", along, known.basis))
+
+    def _above_rounding(self, values: Array) -> Array:
+        """Below this a spread is rounding error: copies of one record are not to be split."""
+        return np.where(values > 1e-12 * self.frame.scale, values, 0.0)
+
+
+def _positive(axes: Array) -> Array:
+    """An eigenvector's sign is arbitrary: its largest entry is made positive."""
+    largest = np.take_along_axis(axes, np.argmax(np.abs(axes), axis=-1, keepdims=True), axis=-1)
+    return np.asarray(axes * np.where(largest < 0, -1.0, 1.0))
 
 
 def _covariances(sums: ClusterSums) -> Array:
