@@ -10,7 +10,7 @@ from sklearn.decomposition import FactorAnalysis as Reference
 from sklearn.exceptions import ConvergenceWarning
 
 from privem import FactorAnalysis
-from privem.models.factor_analysis import eigen_updates, em_updates, initial_factors
+from privem.models.factor_analysis import Whole, eigen_updates, em_updates, initial_factors
 
 
 def factors(rng, n, d, q):
@@ -97,11 +97,11 @@ def test_the_likelihood_never_falls(update, seed):
 def test_the_papers_update_converges_to_the_same_model(seed):
     """Followed until the noise variances stand still: likelihoods are flat long before that."""
     X = factors(np.random.default_rng(seed), 500, 7, 2)
-    moment = np.cov(X.T, bias=True)
+    moment = Whole(np.cov(X.T, bias=True))
 
     def limit(updates):
         before = np.zeros(7)
-        for step in updates(moment, initial_factors(moment, 2, None)):
+        for step in updates(moment, initial_factors(7, 2, None)):
             if np.max(np.abs(step.noise_variance - before)) < 1e-11:
                 return step
             before = step.noise_variance

@@ -73,6 +73,24 @@ def test_sums_fit_their_grid_for_every_statistic(blobs, kind, protection):
     assert_same(central, fit(model, federate(split(blobs, "even"), protection, **MASKED)), 1e-9)
 
 
+@pytest.mark.parametrize("protection", ["plain", "masked"])
+@pytest.mark.parametrize(
+    "model",
+    [
+        KMeans(3, epsilon=None),
+        GaussianMixture(2, epsilon=None, covariance_type="diag", max_iter=3),
+        FactorAnalysis(1, epsilon=None, max_iter=20),
+    ],
+    ids=repr,
+)
+def test_wide_rows_are_fitted_without_matrices_of_their_columns(model, protection):
+    """More columns than rows: products with vectors travel instead."""
+    rng = np.random.default_rng(0)
+    X = 3 * rng.normal(size=(3, 150))[rng.integers(0, 3, 40)] + rng.normal(size=(40, 150))
+    federation = federate(split(X, "unequal"), protection, **MASKED)
+    assert_same(fit(model, X), fit(model, federation), 1e-7)
+
+
 @pytest.mark.parametrize("protection", ["plain", "encrypted"])
 def test_weights_stay_with_their_rows(blobs, protection):
     weight = np.linspace(0.1, 3.0, len(blobs))

@@ -13,10 +13,16 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..core import Block, Scratch
 from ..linalg import invert_cholesky
-from ..models.factor_analysis import eigen_updates, em_updates, initial_factors, valid_covariance
+from ..models.factor_analysis import (
+    Covariance,
+    Whole,
+    eigen_updates,
+    em_updates,
+    initial_factors,
+)
 from ..models.gaussian_mixture import Mixture
 from ..models.rotation import rotate
-from ..plans.frame import FramePlan
+from ..plans.covariance import CovariancePlan
 from ..plans.private.factors import FACTOR_RECIPES, PrivateCovariancePlan
 from ..tree import Array
 from .advice import advise
@@ -35,7 +41,8 @@ class FactorAnalysis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Syntheti
 
     The fit is differentially private unless ``epsilon=None``. Then it is exact, and a drop-in for
     :class:`sklearn.decomposition.FactorAnalysis`, which reads the data twice (mean, then second
-    moment). Either way every iteration works on a d x d second moment alone.
+    moment), or four times where it has fewer rows than columns. Every iteration works on a d x d
+    second moment alone, or on its factors where it has few.
 
     Parameters
     ----------
@@ -158,9 +165,9 @@ class FactorAnalysis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Syntheti
             return self._fit_privately(X, y, sample_weight, groups)
         rows = self._open(X, y, sample_weight, groups)
         q, noise = self._shape(rows.n_features)
-        frame = self._run(FramePlan(self._names()), rows)
+        frame, covariance = self._run(CovariancePlan(self._names()), rows)
         forget_private(self)
-        return self._from_covariance(frame.mean, frame.covariance, frame.count, q, noise)
+        return self._from_covariance(frame.mean, covariance, frame.count, q, noise)
 
     def _fit_privately(self, X: Any, y: Any, sample_weight: Any, groups: Any) -> Self:
         source, people = self._open_privately(X, y, sample_weight, groups)
@@ -177,7 +184,7 @@ class FactorAnalysis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Syntheti
         )
         meter = terms.meter(counted)
         fit = self._run_privately(plan, source, meter)
-        self._from_covariance(fit.mean, fit.covariance, fit.ground.count, q, noise)
+        self._from_covariance(fit.mean, Whole(fit.covariance), fit.ground.count, q, noise)
         self._set_ground(fit.ground, terms, meter, people)
         return self
 
@@ -192,11 +199,10 @@ class FactorAnalysis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Syntheti
         return q, noise
 
     def _from_covariance(
-        self, mean: Array, covariance: Array, count: float, q: int, noise: Any
+        self, mean: Array, covariance: Covariance, count: float, q: int, noise: Any
     ) -> Self:
         """Everything after the moments: arithmetic on (public) numbers."""
-        covariance = valid_covariance(covariance)
-        start = initial_factors(covariance, q, noise)
+        start = initial_factors(len(mean), q, noise)
         updates = (eigen_updates if self.update == "eigen" else em_updates)(covariance, start)
         self.mean_, self.loglike_, before, converged = mean, [], -np.inf, False
         for factors, _ in zip(updates, range(self.max_iter), strict=False):
@@ -242,14 +248,22 @@ class FactorAnalysis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Syntheti
         return np.asarray(pinvh(self.get_covariance()))
 
     def score_samples(self, X: Any) -> Array:
-        """Log-density of each record under the model."""
+        """Log-density of each record under the model, by the factors: no d x d matrix is formed."""
         check_is_fitted(self)
-        whitener = invert_cholesky(self.get_covariance())
-        constant = np.log(np.diag(whitener)).sum() - 0.5 * len(whitener) * np.log(2 * np.pi)
+        q, d = self.components_.shape
+        root = np.sqrt(self.noise_variance_)
+        loadings = self.components_ / root
+        # The expected factors z minimise |r - W'z|^2 + |z|^2, and the least is r'(I + W'W)^-1 r.
+        factor = invert_cholesky(np.eye(q) + loadings @ loadings.T)
+        expect = factor.T @ (factor @ loadings)
+        constant = np.log(np.diag(factor)).sum() - np.log(root).sum() - 0.5 * d * np.log(2 * np.pi)
 
         def density(block: Block, scratch: Scratch) -> Array:
-            white = (block.X - self.mean_) @ whitener.T
-            return np.asarray(constant - 0.5 * np.einsum("ij,ij->i", white, white))
+            scaled = (block.X - self.mean_) / root
+            z = scaled @ expect.T
+            scaled -= z @ loadings
+            square = np.einsum("ij,ij->i", scaled, scaled) + np.einsum("ij,ij->i", z, z)
+            return np.asarray(constant - 0.5 * square)
 
         return np.concatenate(list(self._each(X, density)))
 
@@ -272,7 +286,8 @@ class FactorAnalysis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Syntheti
         return Mixture("full", np.ones(1), self.mean_[None], self.get_covariance()[None])
 
     def _marginals(self) -> tuple[Array, Array]:
-        return self.mean_[None], np.sqrt(np.diag(self.get_covariance()))[None]
+        variances = np.sum(self.components_**2, axis=0) + self.noise_variance_
+        return self.mean_[None], np.sqrt(variances)[None]
 
     @property
     def _n_features_out(self) -> int:
