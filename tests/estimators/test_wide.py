@@ -60,6 +60,7 @@ def test_memory_grows_with_the_columns_and_not_with_their_square(model):
 
 def test_blocks_of_wide_rows_hold_fewer_of_them():
     X = np.zeros((3000, 4000), dtype=np.float32)
+    X[::2] = 1.0
     weight = np.ones(len(X))
     tracemalloc.start()
     KMeans(2, epsilon=None, n_jobs=1, max_iter=1, tol=1.0).fit(X, sample_weight=weight)
