@@ -206,7 +206,7 @@ def test_too_many_components_for_the_memory_are_no_bug_of_ours(people, tmp_path,
     def full(*_):
         raise MemoryError
 
-    monkeypatch.setattr("privem.cli.fit_command.fit_file", full)
+    monkeypatch.setattr("privem.cli.fitting.fit_file", full)
     text = run("fit", people, "-k", 2, "-o", tmp_path / "m.json", code=2)
     assert "not enough memory: fewer components" in text
 

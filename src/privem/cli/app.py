@@ -1,4 +1,8 @@
-"""The commands and their options. What they do is in the modules beside this one."""
+"""The commands and their options. What they do is in the modules beside this one.
+
+Those are imported by the command that needs them, when it runs: help and ``--version`` load typer
+and nothing else that is large (a test looks).
+"""
 
 from __future__ import annotations
 
@@ -7,17 +11,13 @@ import sys
 from pathlib import Path
 from typing import Annotated
 
-import click
 import typer
 
-from ..report import RECORD_SUFFIXES, check_destination
+from .. import __version__
 from .arguments import Data, Header, Json, ModelFile
-from .console import emit, emit_json, note, show
-from .failures import EXIT_CODES, Command, Commands, ExitCode
+from .failures import EXIT_CODES, Command, Commands, ExitCode, UsageError
 from .federate import federate
 from .fit_command import fit
-from .scoring import describe_score, score_file, score_privately
-from .using import open_model, sample_model
 
 __all__ = ["app", "main"]
 
@@ -40,10 +40,7 @@ app.add_typer(federate)
 
 def _version(wanted: bool) -> None:
     if wanted:
-        # Imported here: the package imports this module's siblings before it has a version.
-        from .. import __version__
-
-        emit(f"privem {__version__}\n")
+        typer.echo(f"privem {__version__}")
         raise typer.Exit
 
 
@@ -87,11 +84,13 @@ def sample(
     Columns have the names and the declared types of the data fitted (--type of privem fit, for
     CSV), and values lie within the bounds of a private fit.
     """
+    from ..report import RECORD_SUFFIXES, check_destination
+    from .console import emit
+    from .using import open_model, sample_model
+
     if output is not None:
         if output.suffix not in RECORD_SUFFIXES:
-            raise click.UsageError(
-                f"--output {str(output)!r} must end in {', '.join(RECORD_SUFFIXES)}"
-            )
+            raise UsageError(f"--output {str(output)!r} must end in {', '.join(RECORD_SUFFIXES)}")
         check_destination(output)
     names = sample_model(open_model(model), rows, output, seed)
     if output is not None:
@@ -142,11 +141,15 @@ def score(
     unless --epsilon is given. That budget is the score's own: it adds to that of the fit if these
     are the same people.
     """
+    from .console import emit_json, note, show
+    from .scoring import describe_score, score_file, score_privately
+    from .using import open_model
+
     if epsilon is None and (delta is not None or groups is not None):
         option = "--delta" if groups is None else "--groups"
-        raise click.UsageError(f"{option} is for private scores: give --epsilon too")
+        raise UsageError(f"{option} is for private scores: give --epsilon too")
     if epsilon is not None and target is not None:
-        raise click.UsageError("--target is for regressions, which have exact scores only")
+        raise UsageError("--target is for regressions, which have exact scores only")
     fitted = open_model(model)
     if epsilon is None:
         summary = score_file(fitted, data, target, header)
@@ -162,9 +165,7 @@ def score(
 
 @app.command(cls=Command, epilog=EXIT_CODES)
 def audit(
-    model: Annotated[
-        Path | None, typer.Argument(metavar="[MODEL]", hidden=True, show_default=False)
-    ] = None,
+    model: Annotated[Path | None, typer.Argument(hidden=True, show_default=False)] = None,
     as_json: Json = False,
 ) -> None:
     """Check a privacy statement, or audit privem itself.
@@ -173,9 +174,10 @@ def audit(
     independently of the code that calibrated them. Without one, the releases of every
     estimator are attacked with neighbouring data sets (a few minutes).
     """
-    # Imported here: no other command needs the auditor.
     from ..audit import audit_model_file, self_audit
+    from .console import emit, emit_json
     from .folding import folded
+    from .using import open_model
 
     if model is not None:
         open_model(model)  # A missing or damaged file is said as everywhere.
@@ -206,8 +208,8 @@ def demo(
     show, and only because these people do not exist. Writes people.parquet, model.json,
     synthetic.parquet and demo.png.
     """
-    # Imported here: the other commands need no picture.
     from ..demo import run_demo
+    from .console import emit, show
     from .showing import describe_demo
 
     emit(f"privem demo: synthetic people in {out}\n\n")

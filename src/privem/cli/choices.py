@@ -1,10 +1,27 @@
-"""Options that take one of a few words."""
+"""Options that take one of a few words.
+
+Written here and not read from the library, so that help loads none of it; a test compares the two.
+"""
 
 from __future__ import annotations
 
 from enum import StrEnum
 
-__all__ = ["Batch", "Covariance", "Method", "Neighbours", "PriorKind", "Trust"]
+__all__ = [
+    "ACCOUNTANTS",
+    "Batch",
+    "Covariance",
+    "Method",
+    "Neighbours",
+    "PriorKind",
+    "Protection",
+    "Trust",
+]
+
+ACCOUNTANTS = (
+    "gdp, zcdp, zcdp-loose, rdp, pld, moments, advanced, advanced-classical, linear, "
+    "linear-classical"
+)
 
 
 class Covariance(StrEnum):
@@ -42,6 +59,15 @@ class Trust(StrEnum):
 
     central = "central"
     local = "local"
+
+
+class Protection(StrEnum):
+    """What hides a party's sums from the server."""
+
+    masked = "masked"
+    encrypted = "encrypted"
+    plain = "plain"
+    ckks = "ckks"
 
 
 class Batch(StrEnum):

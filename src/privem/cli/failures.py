@@ -8,17 +8,10 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from enum import IntEnum
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
-import click
-import polars as pl
+import typer
 from typer.core import TyperCommand, TyperGroup
-
-from ..accounting.verbs import NotValid
-from ..estimators import ModelFileError
-from ..federation import FederationError
-from ..noise.discrete import NoSuchNoise
-from ..report import CannotWrite
 
 __all__ = [
     "EXIT_CODES",
@@ -26,6 +19,7 @@ __all__ = [
     "Commands",
     "ExitCode",
     "Failure",
+    "UsageError",
     "reading_data",
     "reading_model",
     "writing_stdout",
@@ -60,28 +54,67 @@ Exit codes:
 """
 
 
-class Failure(click.ClickException):
+@runtime_checkable
+class _Told(Protocol):
+    """An error that says itself what to tell: ours, and whatever typer raises while it parses.
+
+    Versions of typer differ in the class of the latter and in where it comes from (click, or a copy
+    of it), but not in this.
+    """
+
+    exit_code: int
+
+    def format_message(self) -> str: ...
+
+    def show(self) -> None: ...
+
+
+class Failure(Exception):
     """A failure with an exit code, and one line that says what to do."""
 
     def __init__(self, code: ExitCode, message: str) -> None:
         super().__init__(" ".join(message.split()))
-        self.exit_code = int(code)  # click sets it so itself
+        self.exit_code = int(code)
+
+    def format_message(self) -> str:
+        """The line."""
+        return str(self)
+
+    def show(self) -> None:
+        """Print it to standard error."""
+        typer.echo(f"Error: {self}", err=True)
+
+
+class UsageError(typer.BadParameter):
+    """Options that do not go together; typer shows the command's usage with it."""
+
+    def format_message(self) -> str:
+        """The message as it is: it names its options itself."""
+        return self.message
 
 
 @contextmanager
 def reading_data() -> Iterator[None]:
     """Errors inside are about the data, or about terms that no noise can meet."""
+    # Imported here, as everywhere in this file: help must not load the library.
+    from polars.exceptions import PolarsError
+
+    from ..accounting import NotValid
+    from ..noise.discrete import NoSuchNoise
+
     try:
         yield
     except (NoSuchNoise, NotValid) as error:
         raise Failure(ExitCode.USAGE, _words(error)) from error
-    except (ValueError, ArithmeticError, OSError, pl.exceptions.PolarsError) as error:
+    except (ValueError, ArithmeticError, OSError, PolarsError) as error:
         raise Failure(ExitCode.DATA, _words(error)) from error
 
 
 @contextmanager
 def reading_model() -> Iterator[None]:
     """Errors inside are about the model file."""
+    from ..estimators import ModelFileError
+
     try:
         yield
     except (ModelFileError, OSError) as error:
@@ -99,7 +132,7 @@ def _words(error: Exception) -> str:
 class Command(TyperCommand):
     """One command, its help in plain text."""
 
-    def get_help(self, ctx: click.Context) -> str:
+    def get_help(self, ctx: Any) -> str:
         """The help, without the backslashes that typer puts before brackets for rich."""
         return super().get_help(ctx).replace("\\[", "[")
 
@@ -128,23 +161,7 @@ class Commands(TyperGroup):
 
 
 def _report(error: Exception, as_json: bool) -> int:
-    match error:
-        case click.ClickException():
-            failure: click.ClickException = error
-        case FederationError():
-            failure = Failure(ExitCode.FEDERATION, str(error))
-        case CannotWrite():
-            failure = Failure(ExitCode.OUTPUT, str(error))
-        case MemoryError():
-            failure = Failure(
-                ExitCode.USAGE, "not enough memory: fewer components or columns need less of it"
-            )
-        case _:
-            failure = Failure(
-                ExitCode.UNEXPECTED,
-                f"unexpected {type(error).__name__}: {_words(error)} "
-                "(PRIVEM_DEBUG=1 shows the traceback; please report it)",
-            )
+    failure = error if isinstance(error, _Told) else _failure(error)
     code, message = ExitCode(failure.exit_code), failure.format_message()
     if as_json:
         body = {"code": int(code), "kind": code.name.lower(), "message": message}
@@ -153,6 +170,30 @@ def _report(error: Exception, as_json: bool) -> int:
     if message:
         failure.show()
     return code
+
+
+def _failure(error: Exception) -> Failure:
+    """What an error of the library means here."""
+    from ..federation import FederationError
+    from ..report import CannotWrite
+
+    match error:
+        case FederationError():
+            return Failure(ExitCode.FEDERATION, str(error))
+        case CannotWrite():
+            return Failure(ExitCode.OUTPUT, str(error))
+        case MemoryError():
+            return Failure(
+                ExitCode.USAGE, "not enough memory: fewer components or columns need less of it"
+            )
+        case typer.Abort():
+            return Failure(ExitCode.INTERRUPTED, "")
+        case _:
+            return Failure(
+                ExitCode.UNEXPECTED,
+                f"unexpected {type(error).__name__}: {_words(error)} "
+                "(PRIVEM_DEBUG=1 shows the traceback; please report it)",
+            )
 
 
 @contextmanager

@@ -5,21 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import click
 import typer
 
-from ..federation.kinds import PROTECTIONS
-from ..report import check_destination
 from .arguments import Header
-from .choices import Covariance, Method, Neighbours
-from .console import emit, emit_json, note, show
+from .choices import Covariance, Method, Neighbours, Protection
 from .failures import EXIT_CODES, Command
-from .federated import carry, fit_parties, take_part
-from .founding import agreed, found, make_keys, show_status, standing
 from .kinds import Kind
-from .options import limit_of
-from .settings import Settings
-from .summary import describe
 
 __all__ = ["federate"]
 
@@ -46,6 +37,9 @@ def key(
 
     FOLDER is the party's; give only the card.json in it to whoever founds the federation.
     """
+    from .console import emit
+    from .founding import make_keys
+
     make_keys(folder, name)
     emit(f"Keys of {name} are in {folder}; {folder / 'card.json'} is public, the rest is secret.\n")
 
@@ -62,9 +56,8 @@ def init(
         typer.Option("--card", metavar="FILE", help="The card of a party that has its own keys."),
     ] = None,
     protection: Annotated[
-        str,
-        typer.Option("--protection", click_type=click.Choice(PROTECTIONS), help="Hides sums."),
-    ] = "masked",
+        Protection, typer.Option("--protection", help="Hides sums.")
+    ] = Protection.masked,
     address: Annotated[
         str, typer.Option("--address", metavar="HOST:PORT", help="Where parties find the server.")
     ] = "127.0.0.1:9092",
@@ -124,6 +117,9 @@ def init(
     so knows all keys, so it is for trying things out on one machine. Otherwise each party makes its
     keys with privem federate key and sends its card.
     """
+    from .console import emit, emit_json
+    from .founding import found
+
     terms = found(
         folder,
         party or [],
@@ -133,7 +129,7 @@ def init(
         columns,
         target,
         category or [],
-        protection=protection,
+        protection=str(protection),
         dropouts=dropouts,
         colluders=colluders,
         minimum=minimum,
@@ -167,6 +163,8 @@ def server(
 
     FOLDER is the server's. TLS only; only the nodes of the agreed parties are let in.
     """
+    from .federated import carry
+
     carry(folder, listen)
 
 
@@ -217,6 +215,9 @@ def party(
     FOLDER is the party's; DATA a .csv, .parquet or .npy file, or a folder of them. What was
     answered is remembered in FOLDER: stopped or killed, start it again and it goes on.
     """
+    from .federated import take_part
+    from .options import limit_of
+
     limits = {
         "epsilon": limit_of(epsilon),
         "delta": delta,
@@ -303,6 +304,13 @@ def run(
     finished round: nothing is asked, or paid for, twice. Which column is the target, and which
     categories there are, was said when the federation was founded.
     """
+    from ..report import check_destination
+    from .console import emit_json, note, show
+    from .federated import fit_parties
+    from .founding import agreed
+    from .settings import Settings
+    from .summary import describe
+
     settings = Settings(
         model,
         components,
@@ -336,6 +344,9 @@ def status(folder: Folder, as_json: Json = False) -> None:
 
     FOLDER is the server's (is it up, who is there, how far is the fit) or a party's (its account).
     """
+    from .console import emit, emit_json
+    from .founding import show_status, standing
+
     facts = standing(folder)
     if as_json:
         emit_json(facts)

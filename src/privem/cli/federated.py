@@ -12,7 +12,6 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-import click
 from sklearn.exceptions import ConvergenceWarning
 
 from ..core import Release, Stage
@@ -24,7 +23,7 @@ from ..federation.keeping import write_whole
 from ..report import CannotWrite
 from ..sources import read_file
 from .console import emit, note
-from .failures import ExitCode, Failure, reading_data
+from .failures import ExitCode, Failure, UsageError, reading_data
 from .founding import last_run, reading_folder, server_folder
 from .progress import FitProgress
 from .settings import Settings
@@ -256,7 +255,7 @@ class _Run:
             kept = json.loads((last / "settings.json").read_bytes())
             if json.loads((last / "progress.json").read_bytes())["state"] != "finished":
                 if kept["asked"] != asked:
-                    raise click.UsageError(
+                    raise UsageError(
                         f"fit {last.name} has not finished and has other parameters: repeat it "
                         "with the same to go on, or give it up with --new"
                     )

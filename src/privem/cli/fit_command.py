@@ -5,23 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import click
 import typer
 
-from ..accounting import ACCOUNTANTS
-from ..report import check_destination
 from .arguments import Data, Header, Json
-from .choices import Batch, Covariance, Method, Neighbours, PriorKind, Trust
-from .console import emit_json, note, show
-from .fitting import fit_file
+from .choices import ACCOUNTANTS, Batch, Covariance, Method, Neighbours, PriorKind, Trust
+from .failures import UsageError
 from .kinds import Kind
-from .options import columns_of, types_of
-from .settings import Settings
-from .summary import describe
 
 __all__ = ["fit"]
-
-_ACCOUNTANTS = ", ".join(name for name in ACCOUNTANTS if name != "auto")
 
 
 def fit(
@@ -169,7 +160,7 @@ def fit(
         typer.Option(
             "--accountant",
             metavar="NAME",
-            help=f"How the cost is counted: {_ACCOUNTANTS}. Default: auto, the tightest valid.",
+            help=f"How the cost is counted: {ACCOUNTANTS}. Default: auto, the tightest valid.",
         ),
     ] = None,
     trust: Annotated[
@@ -262,6 +253,14 @@ def fit(
     the statement is printed and saved with the model. With --exact nothing is private: treat such a
     model as you would treat the data.
     """  # noqa: D301 (the lines between "\\b" and the next empty one stay as they are)
+    # Imported here, as in every command: help must not load the library.
+    from ..report import check_destination
+    from .console import emit_json, note, show
+    from .fitting import fit_file
+    from .options import columns_of, types_of
+    from .settings import Settings
+    from .summary import describe
+
     settings = Settings(
         kind=model,
         components=components,
@@ -299,17 +298,15 @@ def fit(
     settings.estimator()  # Complains about parameters before any file is touched.
     chosen, declared = columns_of(columns), types_of(types)
     if chosen is not None and weight in chosen:
-        raise click.UsageError(f"--weight {weight!r} is also one of --columns")
+        raise UsageError(f"--weight {weight!r} is also one of --columns")
     if target is not None and target in (weight, *(chosen or ())):
-        raise click.UsageError(f"--target {target!r} is also --weight or one of --columns")
+        raise UsageError(f"--target {target!r} is also --weight or one of --columns")
     if groups is not None and groups in (weight, target, *(chosen or ())):
-        raise click.UsageError(
-            f"--groups {groups!r} is also --weight, --target or one of --columns"
-        )
+        raise UsageError(f"--groups {groups!r} is also --weight, --target or one of --columns")
     if declared and model is Kind.categorical:
-        raise click.UsageError("--type is for columns of numbers; categories need none")
+        raise UsageError("--type is for columns of numbers; categories need none")
     if data.exists() and output.exists() and data.samefile(output):
-        raise click.UsageError(f"--output {str(output)!r} would overwrite the data")
+        raise UsageError(f"--output {str(output)!r} would overwrite the data")
     destination = check_destination(output)
     _, summary = fit_file(settings, data, chosen, destination, quiet, declared, header)
     if as_json:

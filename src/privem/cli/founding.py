@@ -10,8 +10,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import click
-
 from ..federation.agreement import Agreement, Card
 from ..federation.flower import require
 from ..federation.flower.folders import (
@@ -26,7 +24,7 @@ from ..federation.holding import code_bounds
 from ..federation.masked import Identity
 from ..federation.party import account_of
 from ..federation.trust import trust
-from .failures import ExitCode, Failure
+from .failures import ExitCode, Failure, UsageError
 from .kinds import FACTS, Kind
 from .options import categories_of, limits_of
 
@@ -90,7 +88,7 @@ def found(
 ) -> dict[str, Any]:
     """Make a federation's folders; what was agreed."""
     if len(set(parties)) != len(parties) or {"server"} & set(parties):
-        raise click.UsageError("--party takes a different name each time, and not 'server'")
+        raise UsageError("--party takes a different name each time, and not 'server'")
     names, low, high, kinds = _columns(bounds, columns, target, categories)
     terms |= {"target": target is not None, "categories": kinds}
     with reading_folder():
@@ -129,21 +127,19 @@ def _columns(
     """Names of the columns, a target's last; their bounds; and their categories."""
     if categories:
         if bounds or columns or target:
-            raise click.UsageError(
+            raise UsageError(
                 "--category names the columns; leave out --bound, --columns and --target"
             )
         known = categories_of(categories)
         kinds = tuple(tuple(part) for part in known.values())
         return list(known), *code_bounds(kinds), kinds
     if bounds and columns:
-        raise click.UsageError("--bound names the columns; leave out --columns")
+        raise UsageError("--bound names the columns; leave out --columns")
     limits = limits_of(bounds)
     names = [name.strip() for name in columns.split(",")] if columns else list(limits)
     if target is not None:
         if target not in names or len(names) < 2:
-            raise click.UsageError(
-                "--target names one of the columns that --bound or --columns name"
-            )
+            raise UsageError("--target names one of the columns that --bound or --columns name")
         names = [*(name for name in names if name != target), target]
     if not limits:
         return names, None, None, None
@@ -158,11 +154,11 @@ def agreed(folder: Path, model: Kind) -> dict[str, Any]:
     target, categories = terms.agreement.target, terms.agreement.categories
     if FACTS[model].target != target:
         why = "explains a target, and this federation has none: found one with init --target"
-        raise click.UsageError(
+        raise UsageError(
             f"--model {model} " + ("has no target, and this federation has one" if target else why)
         )
     if (model is Kind.categorical) != (categories is not None):
-        raise click.UsageError(
+        raise UsageError(
             "--model categorical and the --category of privem federate init go together"
         )
     names = terms.columns or ()

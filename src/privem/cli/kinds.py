@@ -7,17 +7,6 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from ..estimators import (
-    CategoricalMixture,
-    FactorAnalysis,
-    GaussianMixture,
-    KMeans,
-    MissingCovariateRegression,
-    RegressionMixture,
-    SymmetricMixture,
-    SymmetricRegressionMixture,
-)
-
 __all__ = ["COUNTED", "FACTS", "GRADIENT", "TARGETED", "Kind", "in_words", "kind_of"]
 
 
@@ -38,20 +27,27 @@ class Kind(StrEnum):
 class Facts:
     """The class of a model; what it calls its number of components; whether it has a target."""
 
-    estimator: type[Any]
+    name: str
     count: str | None
     target: bool = False
 
+    @property
+    def estimator(self) -> type[Any]:
+        """The class itself, loaded when it is needed."""
+        from .. import estimators
+
+        return getattr(estimators, self.name)  # type: ignore[no-any-return]
+
 
 FACTS = {
-    Kind.gmm: Facts(GaussianMixture, "n_components"),
-    Kind.kmeans: Facts(KMeans, "n_clusters"),
-    Kind.fa: Facts(FactorAnalysis, "n_components"),
-    Kind.symmetric: Facts(SymmetricMixture, None),
-    Kind.symmetric_regression: Facts(SymmetricRegressionMixture, None, target=True),
-    Kind.missing_regression: Facts(MissingCovariateRegression, None, target=True),
-    Kind.regression_mixture: Facts(RegressionMixture, "n_components", target=True),
-    Kind.categorical: Facts(CategoricalMixture, "n_components"),
+    Kind.gmm: Facts("GaussianMixture", "n_components"),
+    Kind.kmeans: Facts("KMeans", "n_clusters"),
+    Kind.fa: Facts("FactorAnalysis", "n_components"),
+    Kind.symmetric: Facts("SymmetricMixture", None),
+    Kind.symmetric_regression: Facts("SymmetricRegressionMixture", None, target=True),
+    Kind.missing_regression: Facts("MissingCovariateRegression", None, target=True),
+    Kind.regression_mixture: Facts("RegressionMixture", "n_components", target=True),
+    Kind.categorical: Facts("CategoricalMixture", "n_components"),
 }
 COUNTED = tuple(kind for kind in Kind if FACTS[kind].count is not None)
 TARGETED = tuple(kind for kind in Kind if FACTS[kind].target)

@@ -6,9 +6,8 @@ import csv
 import math
 from collections.abc import Sequence
 
-import click
-
 from ..sources.types import check_type
+from .failures import UsageError
 
 __all__ = ["categories_of", "columns_of", "limit_of", "limits_of", "types_of"]
 
@@ -21,7 +20,7 @@ def columns_of(options: Sequence[str] | None) -> list[str] | None:
     for text in options:
         names = _between_commas(text)
         if not names or not all(names):
-            raise click.UsageError(f"--columns {text!r} does not name columns: expected a,b,c")
+            raise UsageError(f"--columns {text!r} does not name columns: expected a,b,c")
         found += names
     return found
 
@@ -32,11 +31,11 @@ def types_of(options: Sequence[str] | None) -> dict[str, str]:
     for text in options or ():
         column, equals, kind = text.rpartition("=")
         if not equals or column in found:
-            raise click.UsageError(f"--type {text!r} is not COLUMN=TYPE, once per column")
+            raise UsageError(f"--type {text!r} is not COLUMN=TYPE, once per column")
         try:
             found[column] = check_type(kind)
         except ValueError as error:
-            raise click.UsageError(f"--type {text!r}: {error}") from error
+            raise UsageError(f"--type {text!r}: {error}") from error
     return found
 
 
@@ -50,11 +49,11 @@ def limits_of(options: Sequence[str]) -> dict[str, tuple[float, float]]:
         except ValueError:
             equals = ""
         if not equals or not column:
-            raise click.UsageError(f"--bound {text!r} is not COLUMN=LOW:HIGH, two numbers")
+            raise UsageError(f"--bound {text!r} is not COLUMN=LOW:HIGH, two numbers")
         if not low < high:
-            raise click.UsageError(f"--bound {text!r}: expected LOW below HIGH")
+            raise UsageError(f"--bound {text!r}: expected LOW below HIGH")
         if column in found:
-            raise click.UsageError(f"--bound {text!r}: there is a bound of {column!r} already")
+            raise UsageError(f"--bound {text!r}: there is a bound of {column!r} already")
         found[column] = (low, high)
     return found
 
@@ -68,7 +67,7 @@ def limit_of(text: str | None) -> float | str | None:
     except ValueError:
         value = 0.0
     if not 0 < value < math.inf:
-        raise click.UsageError(f"--epsilon {text!r} is neither a number above 0 nor none")
+        raise UsageError(f"--epsilon {text!r} is neither a number above 0 nor none")
     return value
 
 
@@ -79,7 +78,7 @@ def categories_of(options: Sequence[str]) -> dict[str, list[str]]:
         column, equals, values = text.partition("=")
         names = _between_commas(values)
         if not equals or column in found or not names or len(set(names)) < len(names):
-            raise click.UsageError(
+            raise UsageError(
                 f"--category {text!r} is not COLUMN=A,B,... with every category once, and once "
                 "per column"
             )

@@ -6,7 +6,6 @@ import warnings
 from pathlib import Path
 from typing import Any
 
-import click
 import numpy as np
 from rich.console import RenderableType
 from rich.text import Text
@@ -15,7 +14,7 @@ from ..estimators import CategoricalMixture, KMeans
 from ..sources import read_file
 from ..sources.table import read_categories
 from .console import remarks
-from .failures import ExitCode, Failure, reading_data
+from .failures import ExitCode, Failure, UsageError, reading_data
 from .kinds import FACTS, Kind, kind_of
 from .progress import WatchedRows
 from .using import column_names
@@ -41,7 +40,7 @@ def score_file(
     if target is None and FACTS[kind].target:
         target = getattr(model, "target_name_in_", None)
     if FACTS[kind].target != (target is not None):
-        raise click.UsageError(
+        raise UsageError(
             f"a {kind} model needs --target, the column to be explained"
             if target is None
             else f"--target is for regressions, not for a {kind} model"
@@ -93,16 +92,16 @@ def score_privately(
     """The mean log-density of a file under a budget of its own: a summary fit for JSON."""
     kind = kind_of(model)
     if kind not in _PRIVATELY:
-        raise click.UsageError(
+        raise UsageError(
             f"--epsilon scores gmm and fa models; of a {kind} model there are exact scores only"
         )
     if not hasattr(model, "privacy_"):
-        raise click.UsageError(
+        raise UsageError(
             "--epsilon is for models that were fitted privately: this one itself gives records away"
         )
     for name, value, most in (("epsilon", epsilon, np.inf), ("delta", delta, 1.0)):
         if value is not None and not 0 < value < most:
-            raise click.UsageError(f"--{name} {value:g} must lie between 0 and {most:g}")
+            raise UsageError(f"--{name} {value:g} must lie between 0 and {most:g}")
     given = {} if delta is None else {"delta": delta}
     with reading_data(), warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-import click
 import numpy as np
 
 from ..estimators.parameters import positions
 from .choices import Batch, Covariance, Method, Neighbours, PriorKind, Trust
+from .failures import UsageError
 from .kinds import COUNTED, FACTS, TARGETED, Kind, in_words
 from .options import categories_of, limits_of
 
@@ -81,23 +81,21 @@ class Settings:
         for name, (value, option, kinds) in options.items():
             if value is None:
                 if option in _NEEDED and self.kind in kinds:
-                    raise click.UsageError(f"--model {self.kind} needs {option}: {_NEEDED[option]}")
+                    raise UsageError(f"--model {self.kind} needs {option}: {_NEEDED[option]}")
                 continue
             if self.kind not in kinds:
-                raise click.UsageError(
-                    f"{option} is for {in_words(kinds)}, not for --model {self.kind}"
-                )
+                raise UsageError(f"{option} is for {in_words(kinds)}, not for --model {self.kind}")
             if name in ("target", "categories", "bounds"):
                 continue  # which the columns of the file have a say in
             given[name] = str(value) if isinstance(value, StrEnum) else value
         if self.n_jobs == 0:
-            raise click.UsageError("--n-jobs must not be 0; -1 means every core")
+            raise UsageError("--n-jobs must not be 0; -1 means every core")
         limits_of(self.bounds)
         self._refuse_idle()
         if self.kind is Kind.categorical:
             given["categories"] = list(categories_of(self.categories).values()) or None
         if self.kind is Kind.categorical and not self.categories and not self.exact:
-            raise click.UsageError(
+            raise UsageError(
                 "a private fit of --model categorical needs --category COLUMN=A,B,... for every "
                 "column: to read categories off the data would give rare ones away"
             )
@@ -107,7 +105,7 @@ class Settings:
                 warnings.simplefilter("ignore")  # The fit says it again, and then it is noted.
                 estimator._check_parameters()
         except (TypeError, ValueError) as error:
-            raise click.UsageError(str(error)) from error
+            raise UsageError(str(error)) from error
         return estimator
 
     def _refuse_the_other_kind(self) -> None:
@@ -120,11 +118,11 @@ class Settings:
             name for name, value in (private if self.exact else exact).items() if value is not None
         ]
         if odd and self.exact:
-            raise click.UsageError(
+            raise UsageError(
                 f"--exact fits without privacy, {odd[0]} is for private fits: leave one of them out"
             )
         if odd:
-            raise click.UsageError(
+            raise UsageError(
                 f"{odd[0]} is for exact fits: a private one takes --n-iter; or give --exact"
             )
 
@@ -158,7 +156,7 @@ class Settings:
         }
         for reason, applies in idle.items():
             if applies:
-                raise click.UsageError(reason)
+                raise UsageError(reason)
 
     def tell(self, estimator: Any, columns: Sequence[str], named: bool = True) -> None:
         """Give an estimator what was said of single columns: bounds, or categories."""
@@ -208,6 +206,4 @@ def _refuse_odd(option: str, given: Mapping[str, Any], columns: Sequence[str]) -
     # By position: the names may be the first line of a file that has no header.
     wrong += [f"without one: {positions(without, columns)}"] * bool(without)
     if wrong:
-        raise click.UsageError(
-            f"{option} is for every column fitted or for none; {'; '.join(wrong)}"
-        )
+        raise UsageError(f"{option} is for every column fitted or for none; {'; '.join(wrong)}")

@@ -7,13 +7,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import click
 import numpy as np
 import polars as pl
 
 from ..estimators import CategoricalMixture, KMeans, ModelFileError, load
 from ..report import print_csv, write_records
-from .failures import reading_model, writing_stdout
+from .failures import UsageError, reading_model, writing_stdout
 from .kinds import TARGETED, kind_of
 
 __all__ = ["column_names", "open_model", "sample_model"]
@@ -34,15 +33,15 @@ def open_model(path: Path) -> Any:
 def sample_model(model: Any, rows: int, output: Path | None, seed: int | None) -> list[str]:
     """Write records drawn from a model, typed and bounded as the data; the columns' names."""
     if isinstance(model, KMeans):
-        raise click.UsageError(
+        raise UsageError(
             "a k-means model has centres but no distribution to draw from; fit --model gmm instead"
         )
     if kind_of(model) in TARGETED:
-        raise click.UsageError(
+        raise UsageError(
             f"a {kind_of(model)} model draws targets for given records only: sample(X) in Python"
         )
     if isinstance(model, CategoricalMixture) and output is not None and output.suffix == ".npy":
-        raise click.UsageError("a .npy file holds numbers, not categories: use .csv or .parquet")
+        raise UsageError("a .npy file holds numbers, not categories: use .csv or .parquet")
     names = column_names(model)
     batches = _draws(model, rows, np.random.RandomState(seed))
     if output is None:
