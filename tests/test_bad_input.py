@@ -319,6 +319,27 @@ def _(folder):
         yield lambda form=form: KMeans(2, epsilon=None).fit(form(with_value(np.nan)))
 
 
+@case("a dask array")
+def _(folder):
+    # A stand-in, as dask need not be installed; tests/sources/test_kinds.py tries dask itself.
+    yield from each(type("Array", (), {"__module__": "dask.array.core", "blocks": None})())
+
+
+@case("a dict")
+def _(folder):
+    yield from each(dict(zip(NAMES, X.T, strict=True)))
+
+
+@case("a generator")
+def _(folder):
+    yield from each((row for row in X), iter(X))
+
+
+@case("a masked array of which something is masked")
+def _(folder):
+    yield from each(np.ma.masked_invalid(with_value(np.nan)), np.ma.masked_equal(with_value(9), 9))
+
+
 @case("a one-dimensional array")
 def _(folder):
     yield from each(X[:, 0], [1.0, 2.0, 3.0], [])

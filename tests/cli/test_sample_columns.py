@@ -144,3 +144,15 @@ def test_bad_types_are_refused(folder, tmp_path, option, code, words):
 def test_a_type_given_twice_is_refused(folder, tmp_path):
     fit = ["fit", folder / "people.csv", "-k", 1, "-o", tmp_path / "m.json", "--epsilon", 1]
     assert "once per column" in run(*fit, "--type", "age=int", "--type", "age=bool", code=2)
+
+
+def test_categories_are_drawn_with_the_types_declared(tmp_path):
+    table = pl.DataFrame({"grade": [1, 2, 3, 1] * 50, "pet": ["cat", "dog"] * 100})
+    table = table.with_columns(pl.col("grade").cast(pl.Int8))
+    table.write_parquet(tmp_path / "t.parquet")
+    model = privem.CategoricalMixture(1, epsilon=None).fit(table)
+    model.save(tmp_path / "m.json")
+    run("sample", tmp_path / "m.json", "-n", 9, "-o", tmp_path / "s.parquet", "--seed", 0)
+    drawn = pl.read_parquet(tmp_path / "s.parquet")
+    assert drawn.schema == table.schema
+    assert drawn.equals(model.set_params(random_state=0).sample_frame(9))

@@ -6,7 +6,7 @@ import pytest
 
 from privem import FactorAnalysis, GaussianMixture, KMeans
 from privem.sources import read_file, read_rows
-from privem.sources.files import _BATCH
+from privem.sources.scan import _BATCH
 
 NAMES = ["age", "height", "weight"]
 N = 2 * _BATCH + 977  # more than two batches, and a rest

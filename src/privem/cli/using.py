@@ -63,18 +63,4 @@ def column_names(model: Any) -> list[str]:
 def _draws(model: Any, rows: int, rng: np.random.RandomState) -> Iterator[pl.DataFrame]:
     model.random_state = rng
     for start in range(0, rows, _BATCH):
-        count = min(_BATCH, rows - start)
-        if isinstance(model, CategoricalMixture):
-            yield _categories(model, count, rng)
-        else:
-            yield model.sample_frame(count)
-
-
-def _categories(model: Any, rows: int, rng: np.random.RandomState) -> pl.DataFrame:
-    """Records drawn in random order, each column of the type of its categories."""
-    drawn = model.sample(rows)[0][rng.permutation(rows)]
-    columns = {}
-    for name, values, known in zip(column_names(model), drawn.T, model.categories_, strict=True):
-        kind = str if known.dtype.kind == "O" else known.dtype
-        columns[name] = pl.Series(name, values.astype(kind).tolist())
-    return pl.DataFrame(columns)
+        yield model.sample_frame(min(_BATCH, rows - start))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
 import numpy as np
@@ -17,12 +16,14 @@ from ..federation import Federation
 from ..meter import Meter
 from ..plans.private.preamble import Ground
 from ..run import run
-from ..sources import ArrayRows, FrameRows, LocalSource, is_path, is_rows, read_file
+from ..sources import ArrayRows, FrameRows, LocalSource, is_rows, is_table, read_file
+from ..sources.array import unmasked
 from ..sources.checks import refuse_nan, refuse_non_finite
 from ..sources.frame import is_frame
 from ..sources.local import effective_threads, one_blas_thread
 from ..sources.owned import Owned, group_column, labels_of, length_of
 from ..sources.persons import split_frame
+from ..sources.read import has_names, refuse_kind
 from ..sources.types import TYPES, type_name
 from .advice import advise
 from .federated import federated_people, open_federation, refuse_rows_arguments
@@ -98,7 +99,7 @@ class Estimator(BaseEstimator):  # type: ignore[misc]
         anything is spent; what shows up in a later pass is mapped by the query, by a fixed rule.
         ``missing``: of a stream whose last column is a target, whether values of the others may be.
         """
-        if is_path(X) or is_rows(X):
+        if is_table(X) or is_rows(X):
             rows = self._open_stream(X, y, sample_weight, groups)
             if not finite:
                 rows = private_rows(rows, missing is not None, bool(missing))
@@ -117,7 +118,7 @@ class Estimator(BaseEstimator):  # type: ignore[misc]
     def _open_stream(self, X: Any, y: Any, weight: Any, groups: Any) -> Rows:
         if isinstance(X, Federation):
             return open_federation(self, X, weight, groups)
-        if not is_path(X):
+        if not is_table(X):
             if weight is not None:
                 raise TypeError("give the weight when opening the rows: read_file(weight=...)")
             if isinstance(groups, str):
@@ -126,7 +127,7 @@ class Estimator(BaseEstimator):  # type: ignore[misc]
             return rows
         without = y if isinstance(y, str) else None
         named = group_column(X, groups)
-        return read_file(Path(X), weight=weight, without=without, groups=named)
+        return read_file(X, weight=weight, without=without, groups=named)
 
     def _open_array(
         self,
@@ -138,6 +139,7 @@ class Estimator(BaseEstimator):  # type: ignore[misc]
         missing: bool = False,
     ) -> Rows:
         rows: Rows
+        refuse_kind(X)
         finite = finite and not missing
         if is_frame(X):
             labels = None
@@ -153,7 +155,7 @@ class Estimator(BaseEstimator):  # type: ignore[misc]
             form: dict[str, Any] = {"dtype": [np.float64, np.float32], "ensure_all_finite": False}
             form["accept_sparse"] = "csr" if self._sparse else False
             try:
-                checked = validate_data(self, X, reset=reset, **form)
+                checked = validate_data(self, unmasked(X), reset=reset, **form)
             except (ValueError, OverflowError) as error:
                 if finite:
                     raise
@@ -285,11 +287,11 @@ class Estimator(BaseEstimator):  # type: ignore[misc]
 
     def _reopen_rows(self, X: Any, weight: Any, groups: Any, finite: bool) -> Rows:
         """Rows like those of ``fit``; ``finite`` and ``groups`` as in :meth:`_open`."""
-        if not (is_path(X) or is_rows(X)):
+        if not (is_table(X) or is_rows(X)):
             return self._open_array(X, weight, groups, reset=False, finite=finite)
-        if is_path(X):
+        if is_table(X):
             who, columns = group_column(X, groups), self._file_columns(X)
-            rows = read_file(Path(X), columns=columns, weight=weight, groups=who)
+            rows = read_file(X, columns=columns, weight=weight, groups=who)
         else:
             rows = self._open_stream(X, None, weight, groups)
         if rows.n_features != self.n_features_in_:
@@ -301,7 +303,7 @@ class Estimator(BaseEstimator):  # type: ignore[misc]
 
     def _file_columns(self, X: Any) -> list[str] | None:
         """Columns are taken from a file by name, so that extra ones do no harm."""
-        if Path(X).suffix == ".npy" or not hasattr(self, "feature_names_in_"):
+        if not has_names(X) or not hasattr(self, "feature_names_in_"):
             return None
         return self._names()
 

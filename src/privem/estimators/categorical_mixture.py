@@ -21,8 +21,10 @@ from ..models import categorical_mixture as lca
 from ..models.categorical_mixture import Classes, ClassQuery
 from ..models.region import Region
 from ..sources import ArrayRows, LocalSource, is_path
-from ..sources.frame import is_frame
+from ..sources.array import unmasked
+from ..sources.frame import is_frame, is_lazy
 from ..sources.persons import split_frame
+from ..sources.read import refuse_kind
 from ..sources.table import read_categories
 from ..tree import Array
 from .advice import advise
@@ -310,13 +312,17 @@ class CategoricalMixture(DensityMixin, Estimator):  # type: ignore[misc]
             rows = self._open(X, None, weight, groups)
             self._set_category_types([None] * len(self.categories_))
             return rows
+        refuse_kind(X)
+        X = X.collect() if is_lazy(X) else X
         csv = is_path(X) and Path(X).suffix == ".csv"
         if is_path(X):
             X, weight, groups = self._read(Path(X), y, weight, groups, reset)
         elif is_frame(X) and isinstance(groups, str):
             X, groups = split_frame(X, groups)
         frame = is_frame(X)
-        X = X if frame or hasattr(X, "dtype") else np.asarray(X, dtype=object)  # entry by entry
+        X = (
+            unmasked(X) if frame or hasattr(X, "dtype") else np.asarray(X, dtype=object)
+        )  # entry by entry
         options = {"dtype": None, "skip_check_array": frame, "ensure_all_finite": False}
         try:
             checked = validate_data(self, X, reset=reset, **options)

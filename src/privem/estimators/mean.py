@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,11 +14,13 @@ from ..local import Crowd
 from ..models.region import Region
 from ..plans.private.mean import MEAN_METHODS, PrivateMeanPlan
 from ..run import run
-from ..sources import ArrayRows, FrameRows, LocalSource, is_path, is_rows, read_file
+from ..sources import ArrayRows, FrameRows, LocalSource, is_rows, is_table, read_file
+from ..sources.array import unmasked
 from ..sources.checks import refuse_nan
 from ..sources.frame import is_frame
 from ..sources.owned import Owned, group_column, labels_of
 from ..sources.persons import split_frame
+from ..sources.read import refuse_kind
 from ..statement import Statement
 from ..tree import Array
 from .federated import begin_mean, federated_people, refuse_rows_arguments
@@ -231,8 +232,9 @@ def private_mean(
 def _open(x: Any, groups: Any) -> tuple[Rows, bool]:
     """Rows to take the mean of, NaN refused; and whether they are single numbers."""
     rows: Rows
-    if is_path(x):
-        return private_rows(read_file(Path(x), groups=group_column(x, groups))), False
+    refuse_kind(x)
+    if is_table(x):
+        return private_rows(read_file(x, groups=group_column(x, groups))), False
     if is_rows(x):
         return private_rows(x), False
     if is_frame(x):
@@ -242,7 +244,7 @@ def _open(x: Any, groups: Any) -> tuple[Rows, bool]:
         name = getattr(x, "name", None)
         try:
             # A list entry by entry: NumPy would make all of it text for the sake of one.
-            values = np.asarray(x, dtype=None if hasattr(x, "dtype") else object)
+            values = np.asarray(unmasked(x), dtype=None if hasattr(x, "dtype") else object)
             if values.dtype.kind not in "fiub":
                 values = values.astype(np.float64)
         except (TypeError, ValueError, OverflowError):

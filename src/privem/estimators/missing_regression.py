@@ -17,7 +17,7 @@ from ..models.region import Region
 from ..models.symmetric import Symmetric
 from ..plans.missing import MissingPlan
 from ..plans.private.missing import MissingTask, PrivateMissingPlan
-from ..sources import LocalSource, is_path, is_rows
+from ..sources import LocalSource, is_rows, is_table
 from ..sources.checks import refuse_weights
 from ..statement import Statement
 from ..tree import Array
@@ -358,7 +358,7 @@ class MissingCovariateRegression(TargetEstimator):
     def _reopen_missing(self, X: Any) -> Rows:
         """Rows to predict on, of which values may be missing."""
         check_is_fitted(self)
-        if is_path(X) or is_rows(X):
+        if is_table(X) or is_rows(X):
             return unchecked(self._reopen_rows(X, None, None, finite=True))
         return self._open_array(X, None, None, reset=False, missing=True)
 

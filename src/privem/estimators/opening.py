@@ -10,9 +10,10 @@ import numpy as np
 from ..core import Rows
 from ..federation import Federation
 from ..sources import ArrayRows, FrameRows
+from ..sources.array import unmasked
 from ..sources.checks import refuse_weights
-from ..sources.files import ScanRows
 from ..sources.gaps import refuse_gaps
+from ..sources.scan import ScanRows
 
 __all__ = ["private_rows", "unchecked", "weights_of", "without_values"]
 
@@ -65,7 +66,7 @@ def weights_of(weight: Any, rows: int, groups: Any, checked: bool) -> Any:
     if isinstance(weight, str):
         raise TypeError("sample_weight names a column, which only files have; pass the values")
     try:
-        weight = np.asarray(weight, dtype=np.float64)
+        weight = np.asarray(unmasked(weight), dtype=np.float64)
     except (TypeError, ValueError):
         raise ValueError("sample_weight must be numbers") from None
     if weight.ndim == 0:

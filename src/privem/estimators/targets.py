@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,8 @@ from sklearn.utils.validation import check_consistent_length
 
 from ..core import Rows
 from ..federation import Federation
-from ..sources import ArrayRows, FrameRows, is_path, is_rows, read_file
+from ..sources import ArrayRows, FrameRows, is_rows, is_table, read_file
+from ..sources.array import unmasked
 from ..sources.frame import is_frame
 from ..sources.joined import JoinedRows
 from ..sources.owned import group_column
@@ -57,7 +58,7 @@ class TargetEstimator(Estimator):
         groups
             Matters here where it names a column of a file or a frame, which is then no feature.
         """
-        if is_path(X):
+        if is_table(X):
             return self._open_table(X, y, sample_weight, finite, missing, groups)
         if is_rows(X):
             if y is not None and isinstance(X, Federation):
@@ -78,7 +79,7 @@ class TargetEstimator(Estimator):
             raise ValueError("Input y contains NaN or infinity; remove or impute such rows first")
         if np.isnan(target).any():
             raise ValueError("Input y contains NaN: remove or impute missing values first")
-        return JoinedRows(_unweighted(rows), target, weight, _name(y))
+        return JoinedRows(replace(rows, weight=None), target, weight, _name(y))
 
     def _open_table(
         self, X: Any, y: Any, sample_weight: Any, finite: bool, missing: bool, groups: Any
@@ -87,9 +88,8 @@ class TargetEstimator(Estimator):
             raise TypeError(
                 "the target of a file is one of its columns: give its name as y (a string)"
             )
-        path = Path(X)
-        who = group_column(path, groups)
-        joined = read_file(path, weight=sample_weight, groups=who, target=y)
+        who = group_column(X, groups)
+        joined = read_file(X, weight=sample_weight, groups=who, target=y)
         rows: Rows = joined
         if not finite:
             rows = private_rows(joined, True, missing)
@@ -100,10 +100,10 @@ class TargetEstimator(Estimator):
 
     def _reopen_joined(self, X: Any, y: Any, missing: bool = False) -> Rows:
         """Rows with their targets, to evaluate: the same features as in ``fit``."""
-        if is_path(X):
+        if is_table(X):
             if not isinstance(y, str):
                 raise TypeError("the target of a file is one of its columns: give its name as y")
-            rows = read_file(Path(X), columns=self._file_columns(X), target=y)
+            rows = read_file(X, columns=self._file_columns(X), target=y)
             return unchecked(rows) if missing else rows
         if is_rows(X):
             if y is not None:
@@ -150,7 +150,7 @@ def check_target(y: Any) -> Array:
         )
     if isinstance(y, str):
         raise TypeError("y names a column, which arrays do not have; pass the values")
-    target = column_or_1d(y, warn=True)
+    target = column_or_1d(unmasked(y), warn=True)
     try:
         return np.asarray(target, dtype=np.float64)
     except (TypeError, ValueError):
@@ -168,12 +168,6 @@ def _by_name(X: Any, y: Any) -> tuple[Any, Any]:
         )
     rest = X.drop(y) if type(X).__module__.startswith("polars") else X.drop(columns=[y])
     return rest, X[y]
-
-
-def _unweighted(rows: ArrayRows | FrameRows) -> ArrayRows | FrameRows:
-    if isinstance(rows, ArrayRows):
-        return ArrayRows(rows.X, None, rows.names, rows.check)
-    return FrameRows(rows.frame, None, rows.check, rows.groups)
 
 
 def _name(y: Any) -> str:

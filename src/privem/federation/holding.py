@@ -11,12 +11,14 @@ import numpy as np
 
 from ..core import Rows
 from ..models.categorical_mixture import codes_of, declared, told_apart
-from ..sources import ArrayRows, FrameRows, LocalSource, is_path, read_file, read_rows
-from ..sources.files import ScanRows
-from ..sources.frame import is_frame
+from ..sources import ArrayRows, FrameRows, LocalSource, is_table, read_file, read_rows
+from ..sources.array import unmasked
+from ..sources.frame import is_frame, is_lazy
 from ..sources.joined import JoinedRows
 from ..sources.owned import Owned, group_column, labels_of
 from ..sources.persons import split_frame
+from ..sources.read import refuse_kind
+from ..sources.scan import ScanRows
 from ..sources.table import read_categories
 
 __all__ = [
@@ -50,8 +52,10 @@ class Holding:
         cls, rows: Any, y: Any, categories: Any, groups: Any, header: bool | None = None
     ) -> Holding:
         """Whatever a party is given. Errors are for its owner's eyes."""
-        if is_path(rows):
-            rows, groups = _open(Path(rows), y, categories, groups, header)
+        if is_lazy(rows) and categories is not None:
+            rows = rows.collect()
+        if is_table(rows):
+            rows, groups = _open(rows, y, categories, groups, header)
         elif header is not None:
             raise TypeError("header= is for files: these rows were read before")
         rows, labels = _split(rows, groups)
@@ -91,11 +95,11 @@ class Holding:
         return cls(ArrayRows(codes, weight, names), False, plain, bool((codes < 0).any()))
 
 
-def _open(path: Path, y: Any, categories: Any, groups: Any, header: Any) -> tuple[Rows, Any]:
+def _open(path: Any, y: Any, categories: Any, groups: Any, header: Any) -> tuple[Rows, Any]:
     """Rows of a file, a target last, and the values of groups that are none of its columns."""
     named = group_column(path, groups)
     if categories is not None:
-        rows: Rows = category_rows(path, categories, groups=named, header=header)
+        rows: Rows = category_rows(Path(path), categories, groups=named, header=header)
     else:
         target = y if isinstance(y, str) else None
         rows = read_file(path, groups=named, target=target, header=header)
@@ -198,7 +202,7 @@ def _joined(rows: Any, y: Any) -> Rows:
     if not isinstance(opened, ArrayRows | FrameRows):
         raise TypeError("the target of a file is one of its columns: give its name as y")
     try:
-        target = np.asarray(y, dtype=np.float64)
+        target = np.asarray(unmasked(y), dtype=np.float64)
     except (TypeError, ValueError):
         raise ValueError("y must be numbers") from None
     n = len(opened.X if isinstance(opened, ArrayRows) else opened.frame)
@@ -216,8 +220,9 @@ def _columns(rows: Any) -> tuple[list[Any], Sequence[str] | None, Any, int]:
     if is_frame(rows):
         names = [str(name) for name in rows.columns]
         return [rows[name].to_numpy() for name in rows.columns], names, weight, len(rows)
+    refuse_kind(rows)
     # A list entry by entry: NumPy would make all of it text for the sake of one.
-    table = np.asarray(rows, dtype=None if hasattr(rows, "dtype") else object)
+    table = np.asarray(unmasked(rows), dtype=None if hasattr(rows, "dtype") else object)
     if table.ndim != 2:
         raise ValueError(f"rows have shape {table.shape}; expected two dimensions")
     return list(table.T), None, weight, len(table)

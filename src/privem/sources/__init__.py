@@ -4,7 +4,7 @@ from .array import ArrayRows
 from .files import read_file
 from .frame import FrameRows
 from .local import LocalSource
-from .read import is_path, is_rows, read_rows
+from .read import is_path, is_rows, is_table, read_rows
 from .table import read_table
 
 __all__ = [
@@ -13,6 +13,7 @@ __all__ = [
     "LocalSource",
     "is_path",
     "is_rows",
+    "is_table",
     "read_file",
     "read_rows",
     "read_table",

@@ -14,10 +14,30 @@ from ..core import Block
 from .checks import refuse_non_finite, refuse_weights
 from .types import type_name
 
-__all__ = ["ArrayRows"]
+__all__ = ["ArrayRows", "unmasked"]
 
 # Numbers in a dense block of sparse rows, at most: 16 megabytes.
 _MOST_DENSE = 2**21
+
+
+def unmasked(values: Any) -> Any:
+    """A masked array with NaN (``None`` among words) where it is masked; all else as it is.
+
+    NumPy itself gives the values under the mask. What is masked is missing, and a missing value is
+    refused like any other.
+
+    Examples
+    --------
+    >>> unmasked(np.ma.masked_equal([1, 2], 2))
+    array([ 1., nan])
+    """
+    if not isinstance(values, np.ma.MaskedArray):
+        return values
+    if values.dtype.kind in "iub":
+        values = values.astype(np.float64)
+    if values.dtype.kind == "f":
+        return np.ma.filled(values, np.nan)
+    return np.ma.filled(values.astype(object), None)
 
 
 @dataclass(frozen=True)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,21 +11,17 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from ..core import Block, Rows
+from ..core import Rows
 from .array import ArrayRows
-from .checks import refuse_non_finite, refuse_weights
 from .header import Header, read_header, refuse_header
-from .persons import PickedRows, identifiers
+from .scan import ScanRows, first_line
 from .types import chosen_types, type_name
 
-__all__ = ["ScanRows", "read_file"]
-
-# Rows per batch asked of polars: big enough to amortise a batch, small enough for the cache.
-_BATCH = 32_768
+__all__ = ["read_file", "scan_csv"]
 
 
 def read_file(
-    path: str | Path,
+    path: str | Path | pl.LazyFrame,
     columns: Sequence[str] | None = None,
     weight: str | NDArray[np.float64] | None = None,
     without: str | None = None,
@@ -39,9 +34,10 @@ def read_file(
 
     Parameters
     ----------
-    path : str or Path
+    path : str, Path or polars.LazyFrame
         A ``.npy``, ``.csv`` or ``.parquet`` file, or a folder of ``.parquet`` (or ``.csv``) files
-        with the same columns, taken in the order of their names.
+        with the same columns, taken in the order of their names. Or a polars ``LazyFrame``, which
+        is collected in batches, once per pass.
     columns : sequence of str, optional
         Which columns, in which order. All but the weight, the groups and the target by default.
     weight : str or array, optional
@@ -78,6 +74,10 @@ def read_file(
     >>> read_file(path, types={"age": "int64"}).types
     ['int64', 'float64']
     """
+    if isinstance(path, pl.LazyFrame):
+        if header is not None:
+            raise TypeError("header= is for CSV files; a LazyFrame has its names already")
+        return _choose(path, "the frame", None, columns, weight, without, types, groups, target)
     path = Path(path)
     if not path.exists():
         raise FileNotFoundError(f"no file or folder at {str(path)!r}")
@@ -147,121 +147,6 @@ def _given_weight(weight: Any) -> NDArray[np.float64] | None:
     return given
 
 
-@dataclass(frozen=True)
-class ScanRows:
-    """Rows of a polars scan: nothing is read until a pass, and then batch by batch."""
-
-    scan: pl.LazyFrame
-    names: Sequence[str]
-    weight: str | NDArray[np.float64] | None = None
-    label: str = "the file"
-    check: bool = True
-    """Refuse values that are not finite, and bad weights, while reading."""
-    types: Sequence[str] | None = None
-    """What synthetic records give back; rows are read as ``float64`` whatever it is."""
-    groups: str | None = None
-    """A column that says whom each row belongs to."""
-    header: Header | None = None
-    """Which column names messages may quote; ``None``: all."""
-
-    @property
-    def n_features(self) -> int:
-        """How many columns."""
-        return len(self.names)
-
-    def take(self, index: NDArray[np.int64]) -> PickedRows:
-        """Some of the rows, unweighted, in the order of the file."""
-        picked = np.zeros(int(index.max(initial=-1)) + 1, dtype=np.bool_)
-        picked[index] = True
-        return PickedRows(replace(self, weight=None), picked)
-
-    def owners(self) -> NDArray[Any]:
-        """Whom each row belongs to: one identifier per row, read whole."""
-        assert self.groups is not None
-        return identifiers(self._collect(pl.col(self.groups)).to_series())
-
-    def weights(self) -> NDArray[np.float64] | None:
-        """The weight of each row, read whole; NaN where it is missing."""
-        if isinstance(self.weight, str):
-            return self._collect(pl.col(self.weight).cast(pl.Float64)).to_series().to_numpy()
-        return self.weight
-
-    def missing(self, *parts: Sequence[str]) -> tuple[bool, ...]:
-        """Of each set of columns, whether a value is missing; one pass, of those columns only."""
-        wanted = {name: pl.col(name).cast(pl.Float64) for part in parts for name in part}
-        gaps = [(column.is_null() | column.is_nan()).any() for column in wanted.values()]
-        if not gaps:
-            return tuple(False for _ in parts)
-        found = dict(zip(wanted, self._collect(*gaps).row(0), strict=True))
-        return tuple(any(bool(found[name]) for name in part) for part in parts)
-
-    def _collect(self, *wanted: pl.Expr) -> pl.DataFrame:
-        try:
-            return self.scan.select(*wanted).collect(engine="streaming")
-        except pl.exceptions.PolarsError as error:
-            why = first_line(error, False, self.header)
-            raise ValueError(f"{self.label} could not be read: {why}") from None
-
-    def _batches(self) -> Iterator[pl.DataFrame]:
-        wanted = [*self.names, *([self.weight] if isinstance(self.weight, str) else [])]
-        scan = self.scan.select(pl.col(name).cast(pl.Float64) for name in wanted)
-        try:
-            yield from scan.collect_batches(chunk_size=_BATCH, maintain_order=True)
-        except pl.exceptions.PolarsError as error:
-            why = first_line(error, self.check, self.header)
-            raise ValueError(f"{self.label} could not be read: {why}") from None
-
-    def blocks(self, rows: int) -> Iterator[Block]:
-        """All rows in order, at most ``rows`` at a time."""
-        start = 0
-        for batch in self._batches():
-            values = batch.to_numpy()
-            X = values[:, : self.n_features]
-            if self.check:
-                refuse_non_finite(X, start, self.names, self.header)
-            weight = None
-            if isinstance(self.weight, str):
-                weight = np.ascontiguousarray(values[:, -1])
-            elif self.weight is not None:
-                weight = self.weight[start : start + len(X)]
-                if len(weight) < len(X):
-                    self._refuse_length("more")
-            if weight is not None and self.check:
-                refuse_weights(weight, start)
-            for at in range(0, len(X), rows):
-                part = None if weight is None else weight[at : at + rows]
-                yield Block(X[at : at + rows], part, start + at)
-            start += len(X)
-        if isinstance(self.weight, np.ndarray) and len(self.weight) > start:
-            self._refuse_length("fewer")
-
-    def _refuse_length(self, rows: str) -> None:
-        assert isinstance(self.weight, np.ndarray)
-        raise ValueError(
-            f"sample_weight has shape {self.weight.shape}, {self.label} has {rows} rows"
-        )
-
-
-def first_line(error: Exception, quote: bool = False, header: Header | None = None) -> str:
-    """What polars says went wrong; ``quote`` the value it stumbled over, in exact fits only."""
-    # What polars advises its own users is no help to ours.
-    line = str(error).strip().splitlines()[0].partition(", hint:")[0]
-    public = header is None or header.public is None
-    if quote and public:
-        return line
-    head, quoted, rest = line.partition("`")
-    if not quoted:
-        return line if public or line.startswith(_PLAIN) else "polars cannot read it"
-    value = f"`{rest.partition('`')[0]}`" if quote else "a value"
-    where = r" at column '.*?'" if public else r" \(column number \d+\)"
-    column = re.search(where, line)
-    return f"{head.rstrip()} {value}" + (column[0] if column else "")
-
-
-# What polars says without quoting anything.
-_PLAIN = ("found more fields than defined in 'Schema'", "invalid utf-8 sequence")
-
-
 def scan_csv(
     files: Sequence[Path],
     label: str,
@@ -326,21 +211,37 @@ def _scan(
     header: bool | None,
 ) -> ScanRows:
     label = repr(str(path))
-    by_name = weight if isinstance(weight, str) else None
-    aside = [name for name in (by_name, without, groups, target) if name is not None]
+    known = (columns, weight, without, types, groups, target)
+    if files[0].suffix == ".parquet":
+        return _choose(pl.scan_parquet(list(files)), label, None, *known)
+    aside = [name for name in (weight, without, groups, target) if isinstance(name, str)]
     asked = [*(columns or ()), *aside, *(types or ())]
     try:
-        if files[0].suffix == ".csv":
-            scan, found = _scan_numbers(files, label, header, asked, groups)
-            schema = scan.collect_schema()
-        else:
-            scan = pl.scan_parquet(list(files))
-            schema = scan.collect_schema()
-            found = Header(list(schema), None)
+        scan, found = _scan_numbers(files, label, header, asked, groups)
     except (pl.exceptions.PolarsError, OSError) as error:
         raise ValueError(f"{label} is not a readable table: {first_line(error)}") from None
-    if any(character in name for name in schema for character in "\0\ufffd"):
-        raise ValueError(f"{label} is not a readable table: its first line is not text (UTF-8)")
+    return _choose(scan, label, found, *known)
+
+
+def _choose(
+    scan: pl.LazyFrame,
+    label: str,
+    csv: Header | None,
+    columns: Sequence[str] | None,
+    weight: str | NDArray[np.float64] | None,
+    without: str | None,
+    types: Mapping[str, str] | None,
+    groups: str | None,
+    target: str | None,
+) -> ScanRows:
+    """Rows of some columns of a lazy frame; ``csv`` is the header of the file behind it."""
+    try:
+        schema = scan.collect_schema()
+    except (pl.exceptions.PolarsError, OSError) as error:
+        raise ValueError(f"{label} is not a readable table: {first_line(error)}") from None
+    found = Header(list(schema), None) if csv is None else csv
+    by_name = weight if isinstance(weight, str) else None
+    aside = [name for name in (by_name, without, groups, target) if name is not None]
     for name in (*(columns or ()), *aside):
         if name not in schema:
             raise found.has_none(label, name)
@@ -350,24 +251,48 @@ def _scan(
         raise ValueError(f"groups names {groups!r}, which is also a column to fit")
     names = list(columns) if columns is not None else [n for n in schema if n not in aside]
     names += [] if target is None else [target]
-    for name in [*names, *([] if by_name is None else [by_name])]:
-        if schema[name].is_numeric() or schema[name] == pl.Boolean:
-            continue
+    used = [*names, *([] if by_name is None else [by_name])]
+    text = [n for n in used if not (schema[n].is_numeric() or schema[n] == pl.Boolean)]
+    if text:
         if _has_no_rows(scan, label, found):
             raise ValueError(f"Found array with 0 sample(s): {label} has no rows, only names")
-        if columns is None and len(schema) == 1 and ";" in name:
+        if columns is None and len(schema) == 1 and ";" in text[0]:
             raise ValueError(f"{label} is separated by ';'; privem reads commas")
-        raise ValueError(
-            f"{found.say(name)} of {label} holds {schema[name]}, not numbers; if it says whose "
-            "record it is, name it as groups= (--groups on the command line); else choose "
-            "columns (--columns), or encode it first"
-        )
+        # Of a CSV file polars has tried already.
+        bad = text[0] if csv is not None else _no_numbers(scan, label, text, schema)
+        if bad is not None:
+            raise ValueError(
+                f"{found.say(bad)} of {label} holds {schema[bad]}, not numbers; if it says whose "
+                "record it is, name it as groups= (--groups on the command line); else choose "
+                "columns (--columns), or encode it first"
+            )
+        scan = scan.with_columns(_to_number(name) for name in text)
     if len(set(names)) < len(names):
         raise ValueError(f"a column is named twice in {', '.join(names)}")
     given = weight if isinstance(weight, str) else _given_weight(weight)
     # A CSV file's schema is polars' guess from the values, which must not become public.
     declared = None
-    if files[0].suffix == ".parquet":
+    if csv is None:
         declared = {name: type_name(kind) for name, kind in schema.items()}
     kinds = chosen_types(names, declared, types)
     return ScanRows(scan, names, given, label, types=kinds, groups=groups, header=found)
+
+
+def _to_number(name: str) -> pl.Expr:
+    """A column of numbers written as text; null where a value is none."""
+    return pl.col(name).cast(pl.String).cast(pl.Float64, strict=False)
+
+
+def _no_numbers(
+    scan: pl.LazyFrame, label: str, text: Sequence[str], schema: Mapping[str, Any]
+) -> str | None:
+    """The first column of text in which a value is no number; reads those columns once."""
+    for name in text:
+        if schema[name] not in (pl.String, pl.Categorical, pl.Enum):
+            return name
+    odd = [(_to_number(name).is_null() & pl.col(name).is_not_null()).any() for name in text]
+    try:
+        found = scan.select(*odd).collect(engine="streaming").row(0)
+    except pl.exceptions.PolarsError as error:
+        raise ValueError(f"{label} could not be read: {first_line(error)}") from None
+    return next((name for name, bad in zip(text, found, strict=True) if bad), None)

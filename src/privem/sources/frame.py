@@ -13,7 +13,7 @@ from ..core import Block
 from .checks import refuse_non_finite
 from .types import type_name
 
-__all__ = ["FrameRows", "is_frame"]
+__all__ = ["FrameRows", "is_frame", "is_lazy"]
 
 
 def is_frame(X: Any) -> bool:
@@ -22,9 +22,17 @@ def is_frame(X: Any) -> bool:
     return root in ("pandas", "polars") and type(X).__name__ == "DataFrame"
 
 
+def is_lazy(X: Any) -> bool:
+    """Whether ``X`` is a polars lazy frame, without importing polars."""
+    return type(X).__module__.partition(".")[0] == "polars" and type(X).__name__ == "LazyFrame"
+
+
 @dataclass(frozen=True)
 class FrameRows:
-    """Rows of a data frame. Columns must be numbers or booleans.
+    """Rows of a data frame. Columns are numbers or booleans, or what is a number in every row.
+
+    Those of Python objects, text or categories are converted once: decimals, numbers written as
+    text, categories that are numbers.
 
     Examples
     --------
@@ -41,14 +49,27 @@ class FrameRows:
     groups: NDArray[Any] | None = None
     """Whom each row belongs to, where a column said so that is not among these."""
 
+    declared: Sequence[str] | None = None
+    """The type of each column, where the frame was converted."""
+
     def __post_init__(self) -> None:
-        for name, dtype in zip(self.frame.columns, self.frame.dtypes, strict=True):
-            if not _is_number(dtype):
+        dtypes = list(self.frame.dtypes)
+        odd = {j: dtype for j, dtype in enumerate(dtypes) if not _is_number(dtype)}
+        if not odd:
+            return
+        converted = {}
+        for j, dtype in odd.items():
+            values = _numbers(self.frame, j, dtype)
+            if values is None:
                 raise ValueError(
-                    f"could not convert column {str(name)!r} of type {dtype} to float: "
-                    "if it says whose record it is, name it as groups=; else select numeric "
+                    f"could not convert column {str(self.frame.columns[j])!r} of type {dtype} to "
+                    "float: if it says whose record it is, name it as groups=; else select numeric "
                     "columns, or encode the others as numbers first"
                 )
+            converted[j] = values
+        if self.declared is None:
+            object.__setattr__(self, "declared", [_declared(dtype) for dtype in dtypes])
+        object.__setattr__(self, "frame", _replaced(self.frame, converted))
 
     @property
     def names(self) -> Sequence[str]:
@@ -58,6 +79,8 @@ class FrameRows:
     @property
     def types(self) -> list[str]:
         """The type of each column, as the frame declares it."""
+        if self.declared is not None:
+            return list(self.declared)
         return [type_name(dtype) for dtype in self.frame.dtypes]
 
     @property
@@ -86,6 +109,51 @@ def _is_number(dtype: Any) -> bool:
     if hasattr(dtype, "is_numeric"):  # polars
         return bool(dtype.is_numeric()) or str(dtype) == "Boolean"
     return getattr(dtype, "kind", "O") in "fiub" and not getattr(dtype, "ordered", False)
+
+
+def _declared(dtype: Any) -> str:
+    """The type that a column declares; categories are of the type that pandas keeps them in."""
+    categories = getattr(dtype, "categories", None)
+    return type_name(dtype if categories is None else getattr(categories, "dtype", dtype))
+
+
+def _numbers(frame: Any, j: int, dtype: Any) -> NDArray[np.float64] | None:
+    """A column of objects, text or categories as numbers; ``None`` if one of them is none."""
+    if type(frame).__module__.startswith("polars"):
+        if str(dtype) != "Object":
+            return _from_text(frame.to_series(j))
+        values = frame.to_series(j).to_numpy()
+    elif getattr(dtype, "kind", "O") in "OUST":
+        values = frame.iloc[:, j].to_numpy(dtype=object, na_value=np.nan)
+    else:  # dates, complex numbers
+        return None
+    try:
+        return np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError, OverflowError):
+        return None
+
+
+def _from_text(column: Any) -> NDArray[np.float64] | None:
+    import polars
+
+    if column.dtype not in (polars.String, polars.Categorical, polars.Enum):
+        return None
+    numbers = column.cast(polars.String).cast(polars.Float64, strict=False)
+    if numbers.null_count() > column.null_count():
+        return None
+    return np.asarray(numbers.to_numpy())
+
+
+def _replaced(frame: Any, columns: dict[int, NDArray[np.float64]]) -> Any:
+    if type(frame).__module__.startswith("polars"):
+        import polars
+
+        made = [polars.Series(frame.columns[j], values) for j, values in columns.items()]
+        return frame.with_columns(made)
+    frame = frame.copy(deep=False)
+    for j, values in columns.items():
+        frame.isetitem(j, values)
+    return frame
 
 
 def _to_numpy(part: Any) -> NDArray[np.float64]:

@@ -6,7 +6,7 @@ import numpy as np
 
 from ..core import Rows
 from .checks import CONTAINS_NAN
-from .files import ScanRows
+from .scan import ScanRows
 
 __all__ = ["refuse_gaps"]
 

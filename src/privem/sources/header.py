@@ -147,7 +147,7 @@ def _first_line(path: Path, label: str) -> list[str]:
         with path.open(encoding="utf-8-sig", newline="") as file:
             for cells in csv.reader(_lines(file), strict=True):
                 if cells:
-                    if any("\0" in cell for cell in cells):
+                    if any("\0" in cell or "\ufffd" in cell for cell in cells):
                         break
                     return cells
             else:

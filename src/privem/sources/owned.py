@@ -12,12 +12,12 @@ from numpy.typing import NDArray
 
 from ..core import Rows
 from ..tree import Array
-from .array import ArrayRows
+from .array import ArrayRows, unmasked
 from .cells import fresh_key
-from .files import ScanRows
 from .frame import FrameRows
 from .joined import JoinedRows
 from .local import LocalSource
+from .scan import ScanRows
 
 __all__ = ["Owned", "group_column", "labels_of", "length_of", "owners", "per_person"]
 
@@ -73,6 +73,7 @@ def length_of(rows: Rows) -> int | None:
 
 def _labels(groups: Any) -> NDArray[Any]:
     """Identifiers as they are: NumPy would make all of a list text, or round it, for one entry."""
+    groups = unmasked(groups)
     labels = np.asarray(groups, dtype=None if hasattr(groups, "dtype") else object)
     return labels.astype(object) if labels.dtype.kind == "T" else labels
 
@@ -86,7 +87,7 @@ def group_column(path: Any, groups: Any) -> str | None:
     """The column of a file that ``groups`` names; a ``.npy`` file takes the values."""
     if groups is None or isinstance(groups, str):
         return groups
-    if Path(path).suffix == ".npy":
+    if isinstance(path, str | os.PathLike) and Path(path).suffix == ".npy":
         return None
     raise TypeError("the groups of a file are one of its columns: give its name (a string)")
 

@@ -11,9 +11,10 @@ import polars as pl
 from numpy.typing import NDArray
 
 from .array import ArrayRows
-from .files import first_line, read_file, scan_csv
+from .files import read_file, scan_csv
 from .header import Header, refuse_header
 from .persons import identifiers
+from .scan import first_line
 
 __all__ = ["read_categories", "read_table"]
 

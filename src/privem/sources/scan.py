@@ -1,0 +1,137 @@
+"""Rows of a polars lazy frame: of files, or one that the user made."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from ..core import Block
+from .checks import refuse_non_finite, refuse_weights
+from .header import Header
+from .persons import PickedRows, identifiers
+
+__all__ = ["ScanRows", "first_line"]
+
+# Rows per batch asked of polars: big enough to amortise a batch, small enough for the cache.
+_BATCH = 32_768
+
+
+@dataclass(frozen=True)
+class ScanRows:
+    """Rows of a polars scan: nothing is read until a pass, and then batch by batch."""
+
+    scan: pl.LazyFrame
+    names: Sequence[str]
+    weight: str | NDArray[np.float64] | None = None
+    label: str = "the file"
+    check: bool = True
+    """Refuse values that are not finite, and bad weights, while reading."""
+    types: Sequence[str] | None = None
+    """What synthetic records give back; rows are read as ``float64`` whatever it is."""
+    groups: str | None = None
+    """A column that says whom each row belongs to."""
+    header: Header | None = None
+    """Which column names messages may quote; ``None``: all."""
+
+    @property
+    def n_features(self) -> int:
+        """How many columns."""
+        return len(self.names)
+
+    def take(self, index: NDArray[np.int64]) -> PickedRows:
+        """Some of the rows, unweighted, in the order of the file."""
+        picked = np.zeros(int(index.max(initial=-1)) + 1, dtype=np.bool_)
+        picked[index] = True
+        return PickedRows(replace(self, weight=None), picked)
+
+    def owners(self) -> NDArray[Any]:
+        """Whom each row belongs to: one identifier per row, read whole."""
+        assert self.groups is not None
+        return identifiers(self._collect(pl.col(self.groups)).to_series())
+
+    def weights(self) -> NDArray[np.float64] | None:
+        """The weight of each row, read whole; NaN where it is missing."""
+        if isinstance(self.weight, str):
+            return self._collect(pl.col(self.weight).cast(pl.Float64)).to_series().to_numpy()
+        return self.weight
+
+    def missing(self, *parts: Sequence[str]) -> tuple[bool, ...]:
+        """Of each set of columns, whether a value is missing; one pass, of those columns only."""
+        wanted = {name: pl.col(name).cast(pl.Float64) for part in parts for name in part}
+        gaps = [(column.is_null() | column.is_nan()).any() for column in wanted.values()]
+        if not gaps:
+            return tuple(False for _ in parts)
+        found = dict(zip(wanted, self._collect(*gaps).row(0), strict=True))
+        return tuple(any(bool(found[name]) for name in part) for part in parts)
+
+    def _collect(self, *wanted: pl.Expr) -> pl.DataFrame:
+        try:
+            return self.scan.select(*wanted).collect(engine="streaming")
+        except pl.exceptions.PolarsError as error:
+            why = first_line(error, False, self.header)
+            raise ValueError(f"{self.label} could not be read: {why}") from None
+
+    def _batches(self) -> Iterator[pl.DataFrame]:
+        wanted = [*self.names, *([self.weight] if isinstance(self.weight, str) else [])]
+        scan = self.scan.select(pl.col(name).cast(pl.Float64) for name in wanted)
+        try:
+            yield from scan.collect_batches(chunk_size=_BATCH, maintain_order=True)
+        except pl.exceptions.PolarsError as error:
+            why = first_line(error, self.check, self.header)
+            raise ValueError(f"{self.label} could not be read: {why}") from None
+
+    def blocks(self, rows: int) -> Iterator[Block]:
+        """All rows in order, at most ``rows`` at a time."""
+        start = 0
+        for batch in self._batches():
+            values = batch.to_numpy()
+            X = values[:, : self.n_features]
+            if self.check:
+                refuse_non_finite(X, start, self.names, self.header)
+            weight = None
+            if isinstance(self.weight, str):
+                weight = np.ascontiguousarray(values[:, -1])
+            elif self.weight is not None:
+                weight = self.weight[start : start + len(X)]
+                if len(weight) < len(X):
+                    self._refuse_length("more")
+            if weight is not None and self.check:
+                refuse_weights(weight, start)
+            for at in range(0, len(X), rows):
+                part = None if weight is None else weight[at : at + rows]
+                yield Block(X[at : at + rows], part, start + at)
+            start += len(X)
+        if isinstance(self.weight, np.ndarray) and len(self.weight) > start:
+            self._refuse_length("fewer")
+
+    def _refuse_length(self, rows: str) -> None:
+        assert isinstance(self.weight, np.ndarray)
+        raise ValueError(
+            f"sample_weight has shape {self.weight.shape}, {self.label} has {rows} rows"
+        )
+
+
+def first_line(error: Exception, quote: bool = False, header: Header | None = None) -> str:
+    """What polars says went wrong; ``quote`` the value it stumbled over, in exact fits only."""
+    # What polars advises its own users is no help to ours.
+    line = str(error).strip().splitlines()[0].partition(", hint:")[0]
+    public = header is None or header.public is None
+    if quote and public:
+        return line
+    head, quoted, rest = line.partition("`")
+    if not quoted:
+        return line if public or line.startswith(_PLAIN) else "polars cannot read it"
+    value = f"`{rest.partition('`')[0]}`" if quote else "a value"
+    where = r" at column '.*?'" if public else r" \(column number \d+\)"
+    column = re.search(where, line)
+    return f"{head.rstrip()} {value}" + (column[0] if column else "")
+
+
+# What polars says without quoting anything.
+_PLAIN = ("found more fields than defined in 'Schema'", "invalid utf-8 sequence")
