@@ -109,7 +109,7 @@ def invert_cholesky(matrix: Array) -> Array:
     """
     factors: Array = np.linalg.cholesky(np.asarray(matrix, dtype=np.float64))
     d = factors.shape[-1]
-    for factor in factors.reshape(-1, d, d):
+    for factor in factors.reshape(-1, d, d) if factors.size else ():
         # LAPACK's own routine: solve_triangular starts threads even for a 4 x 4 matrix, and waits
         # milliseconds for them where the cores are busy. The transpose, in Fortran's order, is
         # overwritten.

@@ -187,7 +187,7 @@ def test_stopping_early_is_said_but_is_no_error(data, tmp_path):
     args = [*EXACT, data / "people.csv", "-k", 3, "-o", tmp_path / "m.json", "--max-iter", 2]
     result = run(*args)
     assert "2 (NOT converged)" in result.stdout
-    assert result.stderr.startswith("note: EM did not converge")
+    assert result.stderr.startswith("note: Best performing initialization did not converge")
     summary = json.loads(run(*args, "--json").stdout)
     assert summary["converged"] is False
     assert len(summary["warnings"]) == 1

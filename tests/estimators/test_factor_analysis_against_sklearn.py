@@ -177,3 +177,15 @@ def test_samples_have_the_moments_of_the_model():
     assert np.max(np.abs(error)) < 6
     assert np.max(np.abs(white.mean(axis=0))) * np.sqrt(n) < 6
     np.testing.assert_array_equal(model.sample(5), model.sample(5))
+
+
+@pytest.mark.parametrize("more", [{}, {"update": "em"}, {"rotation": "varimax"}], ids=str)
+def test_no_factors_leave_independent_features(more):
+    X = factors(np.random.default_rng(5), 300, 4, 2)
+    theirs = Reference(0, svd_method="lapack").fit(X)
+    ours = FactorAnalysis(0, epsilon=None, **more).fit(X)
+    np.testing.assert_allclose(ours.noise_variance_, theirs.noise_variance_, rtol=1e-12)
+    np.testing.assert_allclose(ours.noise_variance_, X.var(axis=0), rtol=1e-12)
+    assert ours.score(X) == pytest.approx(theirs.score(X), rel=1e-12)
+    assert ours.transform(X).shape == theirs.transform(X).shape == (300, 0)
+    assert FactorAnalysis(0, bounds=(-30, 30)).fit(X).components_.shape == (0, 4)

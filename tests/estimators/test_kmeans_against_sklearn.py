@@ -11,6 +11,8 @@ from sklearn.cluster import KMeans as Reference
 from sklearn.exceptions import ConvergenceWarning
 
 from privem import KMeans
+from privem.estimators.inits import row_centres
+from privem.sources import ArrayRows
 
 pd = pytest.importorskip("pandas")
 
@@ -107,6 +109,19 @@ def test_the_default_start_finds_separate_heaps():
     np.testing.assert_allclose(found, centres, atol=1)
     # One cluster per heap, whatever the numbering.
     assert len(set(zip(label.tolist(), model.labels_.tolist(), strict=True))) == 5
+
+
+@pytest.mark.parametrize("init", ["random", "k-means++"])
+def test_starts_that_draw_rows_draw_them_by_weight(init):
+    X = np.arange(20_000.0)[:, None]
+    weight = np.where(X[:, 0] % 2, 1.0, 1e-12)
+    weight[:10] = 0.0
+    rows = ArrayRows(X, weight)
+    # A row of small weight is drawn once in more than 1e10 times, if weights count.
+    for seed in range(20):
+        centres = row_centres(rows, 7, init, np.random.default_rng(seed))
+        assert (centres % 2 == 1).all()
+        assert len(np.unique(centres)) == 7
 
 
 def test_ties_go_to_the_lower_index():

@@ -93,13 +93,13 @@ def test_a_part_that_is_given_is_used():
 @pytest.mark.parametrize(
     ("parameter", "value", "words"),
     [
-        ("weights_init", [0.5, 0.5], "shape"),
-        ("weights_init", [0.5, 0.5, 0.5, 0.5], "sum to one"),
-        ("weights_init", [1.5, -0.5, 0.0, 0.0], r"lie in \[0, 1\]"),
-        ("means_init", np.zeros((4, 3)), "shape"),
+        ("weights_init", [0.5, 0.5], r"'weights' should have the shape of \(4,\), but got \(2,\)"),
+        ("weights_init", [0.5, 0.5, 0.5, 0.5], r"normalized, but got sum\(weights\) = 2.00000"),
+        ("weights_init", [1.5, -0.5, 0.0, 0.0], r"range \[0, 1\], but got values from -0.50000"),
+        ("means_init", np.zeros((4, 3)), "The parameter 'means' should have the shape of"),
         ("means_init", np.full((4, 2), np.nan), "finite"),
         ("precisions_init", np.zeros((4, 2, 2)), "positive-definite"),
-        ("precisions_init", np.ones((4, 2)), "shape"),
+        ("precisions_init", np.ones((4, 2)), "'full precision' should have the shape of"),
         ("init_params", "best", "must be one of"),
         ("n_components", 0, "at least 1"),
         ("covariance_type", "round", "must be one of"),
@@ -163,7 +163,9 @@ def test_samples_have_the_moments_of_the_mixture(kind):
         assert np.max(np.abs(error)) < 6
     again, _ = model.sample(n)
     np.testing.assert_array_equal(again, draws)
-    with pytest.raises(ValueError, match="n_samples must be at least 1"):
+    with pytest.raises(
+        ValueError, match="Invalid value for 'n_samples': n_samples must be at least 1"
+    ):
         model.sample(0)
 
 

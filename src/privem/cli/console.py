@@ -20,6 +20,8 @@ _OPTIONS = {
     "bounds= and target_bounds=": "--bound COLUMN=LOW:HIGH",
     "give bounds=": "give --bound COLUMN=LOW:HIGH",
     "max_iter or tol": "--max-iter or --tol",
+    "max_iter, tol,": "--max-iter, --tol,",
+    "than n_clusters (": "than -k (",
     "with groups=": "with --groups COLUMN",
     " (structure_ is 'single')": "",
     "give init=, or use": "use",

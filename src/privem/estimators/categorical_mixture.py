@@ -36,7 +36,7 @@ from .columns import to_frame
 from .federated import agreed_categories
 from .local import asked, check_trust, planned, signed
 from .opening import weights_of, without_values
-from .parameters import check_float, check_int, check_one_start, check_option
+from .parameters import check_float, check_int, check_one_start, check_option, check_samples
 from .private import forget_private
 
 __all__ = ["CategoricalMixture"]
@@ -255,7 +255,7 @@ class CategoricalMixture(DensityMixin, Estimator):  # type: ignore[misc]
     def _draw(self, n_samples: int, rng: Any) -> tuple[list[NDArray[np.int64]], Any]:
         """Codes of drawn records, column by column, and their classes."""
         check_is_fitted(self)
-        check_int("n_samples", n_samples, 1)
+        check_samples(n_samples)
         counts = rng.multinomial(n_samples, self.weights_ / self.weights_.sum())
         label = np.repeat(np.arange(len(counts)), counts)
         codes = []

@@ -27,7 +27,7 @@ from ..plans.private.factors import FACTOR_RECIPES, PrivateCovariancePlan
 from ..tree import Array
 from .advice import advise
 from .columns import Synthetic
-from .parameters import check_array_shape, check_float, check_int, check_option
+from .parameters import check_array_shape, check_float, check_int, check_option, check_samples
 from .private import forget_private
 from .private_score import PrivatelyScored
 
@@ -47,7 +47,7 @@ class FactorAnalysis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Syntheti
     Parameters
     ----------
     n_components : int, optional
-        Number of factors; as many as features by default.
+        Number of factors; as many as features by default; 0 leaves independent features.
     tol : float, default=1e-2
         Stop when the log-likelihood of all records gains less than this.
     copy : accepted for compatibility
@@ -274,7 +274,7 @@ class FactorAnalysis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Syntheti
     def sample(self, n_samples: int = 1) -> Array:
         """Draw records, ``(n_samples, n_features)``; as a table: :meth:`sample_frame`."""
         check_is_fitted(self)
-        check_int("n_samples", n_samples, 1)
+        check_samples(n_samples)
         rng = check_random_state(self.random_state)
         factors = rng.standard_normal((n_samples, len(self.components_)))
         noise = rng.standard_normal((n_samples, len(self.mean_)))
@@ -295,7 +295,7 @@ class FactorAnalysis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Syntheti
 
     def _check_parameters(self) -> None:
         if self.n_components is not None:
-            check_int("n_components", self.n_components, 1)
+            check_int("n_components", self.n_components, 0)
         check_float("tol", self.tol, 0.0)
         check_int("max_iter", self.max_iter, 1)
         check_option("svd_method", self.svd_method, ("lapack", "randomized"))

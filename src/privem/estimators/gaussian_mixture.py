@@ -22,6 +22,7 @@ from .parameters import (
     check_float,
     check_int,
     check_option,
+    check_samples,
 )
 from .private import forget_private
 from .private_mixture import fit_privately, refuse_exact_only
@@ -263,7 +264,8 @@ class GaussianMixture(Synthetic, MixtureDensity):
         self.lower_bound_, self.lower_bounds_ = fit.objective, fit.history
         if not self.converged_ and self.max_iter > 0:
             advise(
-                "EM did not converge: increase max_iter or tol, or try another start",
+                "Best performing initialization did not converge. Try different init parameters, "
+                "or increase max_iter, tol, or check for degenerate data.",
                 ConvergenceWarning,
             )
         return self
@@ -286,7 +288,7 @@ class GaussianMixture(Synthetic, MixtureDensity):
             The component each was drawn from.
         """
         check_is_fitted(self)
-        check_int("n_samples", n_samples, 1)
+        check_samples(n_samples)
         rng = check_random_state(self.random_state)
         mixture = self._mixture()
         counts = rng.multinomial(n_samples, mixture.weights / mixture.weights.sum())

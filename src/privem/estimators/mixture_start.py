@@ -10,7 +10,7 @@ from sklearn.utils import check_random_state
 from ..core import Rows
 from ..models.prior import Prior
 from ..plans.mixture import Start
-from .inits import given_covariances, given_weights, row_centres
+from .inits import given_covariances, given_means, given_weights, row_centres
 from .parameters import check_array_shape, check_float
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ def starts(model: GaussianMixture, rows: Rows) -> list[Start]:
     if model.weights_init is not None:
         weights = given_weights(model.weights_init, k)
     if model.means_init is not None:
-        means = check_array_shape("means_init", model.means_init, (k, d))
+        means = given_means(model.means_init, k, d)
     if model.precisions_init is not None:
         covariances = given_covariances(model.precisions_init, model.covariance_type, k, d)
     random = check_random_state(model.random_state)

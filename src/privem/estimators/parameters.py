@@ -18,6 +18,7 @@ __all__ = [
     "check_numbers",
     "check_one_start",
     "check_option",
+    "check_samples",
     "for_columns",
 ]
 
@@ -29,6 +30,14 @@ def check_int(name: str, value: Any, low: int) -> int:
     if value < low:
         raise ValueError(f"{name} must be at least {low}, got {value}")
     return int(value)
+
+
+def check_samples(n_samples: Any) -> int:
+    """How many records to draw."""
+    try:
+        return check_int("n_samples", n_samples, 1)
+    except ValueError as error:
+        raise ValueError(f"Invalid value for 'n_samples': {error}") from None
 
 
 def check_float(name: str, value: Any, low: float, strict: bool = False) -> float:

@@ -11,9 +11,8 @@ from ..models.gaussian_mixture import Mixture
 from ..plans.private.fit_mixture import PrivateMixturePlan
 from ..plans.private.shapes import as_asked
 from .advice import advise
-from .inits import given_covariances, given_weights
+from .inits import given_covariances, given_means, given_weights
 from .mixture_start import given_prior
-from .parameters import check_array_shape
 from .verbose import Verbose
 
 if TYPE_CHECKING:
@@ -100,6 +99,6 @@ def _given_start(model: GaussianMixture, d: int) -> Mixture | None:
     return Mixture(
         model.covariance_type,
         given_weights(model.weights_init, k),
-        check_array_shape("means_init", model.means_init, (k, d)),
+        given_means(model.means_init, k, d),
         given_covariances(model.precisions_init, model.covariance_type, k, d),
     )

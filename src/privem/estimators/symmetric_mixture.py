@@ -16,7 +16,7 @@ from ..models.symmetric import log_cosh
 from ..tree import Array
 from .base import Estimator
 from .columns import Synthetic
-from .parameters import check_int
+from .parameters import check_samples
 from .symmetric import GRADIENT_MECHANISMS, check_gradient_parameters, fit_exactly, fit_privately
 
 __all__ = ["SymmetricMixture"]
@@ -214,7 +214,7 @@ class SymmetricMixture(Synthetic, Estimator):
     def sample(self, n_samples: int = 1) -> tuple[Array, NDArray[np.int64]]:
         """Draw records and their components (1 for ``mean_``) from the fitted model."""
         check_is_fitted(self)
-        check_int("n_samples", n_samples, 1)
+        check_samples(n_samples)
         rng = check_random_state(self.random_state)
         label = rng.randint(2, size=n_samples).astype(np.int64)
         noise = rng.standard_normal((n_samples, len(self.mean_))) * math.sqrt(self.noise_variance_)

@@ -157,7 +157,8 @@ def eigen_updates(covariance: Covariance, start: Factors) -> Iterator[Factors]:
     psi = start.noise_variance
     while True:
         root = np.sqrt(psi) + _SMALL
-        values, vectors = covariance.leading(root, q)
+        nothing = np.empty(0), np.empty((d, 0))
+        values, vectors = covariance.leading(root, q) if q else nothing
         used = values > 1.0  # A direction with less variance than the noise carries no factor.
         explained = np.sum(np.log(values[used]) + 1.0 - values[used])
         trace = np.sum(variance / root**2)
