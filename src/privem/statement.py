@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from .accounting import Event, epsilon, which
 from .core import Spent
-from .meter import Meter, alternatives
+from .meter import Meter, alternatives, cost
 
-__all__ = ["ReleaseRecord", "Statement"]
+__all__ = ["ReleaseRecord", "Shares", "Statement"]
 
 
 @dataclass(frozen=True)
@@ -19,6 +20,29 @@ class ReleaseRecord:
 
     name: str
     groups: tuple[Spent, ...]
+
+
+@dataclass(frozen=True)
+class Shares:
+    """Who knows how much of a federated fit's noise: each party knows its own share of it.
+
+    Parameters
+    ----------
+    cohort : int
+        So many parties' shares together are the noise that was charged.
+    present : int
+        How many parties' shares were in every sum.
+    colluders : int
+        How many parties were declared to tell all they know.
+    outsiders, members : float
+        Epsilon against somebody who sees the releases and knows no share, or one.
+    """
+
+    cohort: int
+    present: int
+    colluders: int
+    outsiders: float = math.nan
+    members: float = math.nan
 
 
 @dataclass(frozen=True)
@@ -45,6 +69,8 @@ class Statement:
         Where the noise was added: to sums over records, or on each person's own device.
     parties : str
         Of a federated fit: who can learn what.
+    shares : Shares, optional
+        Of a federated fit: who knows how much of the noise.
     subject : {"model", "mean", "score"}
         What was released.
 
@@ -68,6 +94,7 @@ class Statement:
     trust: str = "central"
     parties: str = ""
     subject: str = "model"
+    shares: Shares | None = None
 
     @classmethod
     def of(
@@ -110,6 +137,31 @@ class Statement:
         """Epsilon at the statement's delta, computed anew from the recorded releases."""
         return epsilon(self.event(), self.delta, accountant or self.accountant)
 
+    def shared(self, cohort: int, present: int, colluders: int) -> Statement:
+        """The statement of a federated fit, with what it promises to whom."""
+        found = replace(self, shares=Shares(cohort, present, colluders))
+        outsiders, members = found.against(0), found.against(1)
+        return replace(self, shares=Shares(cohort, present, colluders, outsiders, members))
+
+    def against(self, known: int) -> float:
+        """Epsilon at the statement's delta against somebody who knows so many parties' noise.
+
+        Laplace noise is not shared: of that every party adds all.
+        """
+        if self.shares is None:
+            raise ValueError("the noise of this fit was not added by parties")
+        left, cohort = self.shares.present - known, self.shares.cohort
+        if left < 1:
+            return math.inf
+        groups = [
+            replace(group, steps=math.isqrt(left * -(-(group.steps**2) // cohort)))
+            if group.kind == "gaussian"
+            else group
+            for record in self.releases
+            for group in record.groups
+        ]
+        return cost(groups, self.failure, self.delta, self.accountant)
+
     @property
     def priced_by(self) -> str:
         """The accountant behind ``spent``: where that was left to ``"auto"``, the one it took."""
@@ -120,6 +172,8 @@ class Statement:
         values = asdict(self)
         if self.subject == "model":  # model files are as they were before there was a choice
             del values["subject"]
+        if self.shares is None:
+            del values["shares"]
         return values
 
     @classmethod
@@ -129,7 +183,9 @@ class Statement:
             ReleaseRecord(r["name"], tuple(Spent(**group) for group in r["groups"]))
             for r in values["releases"]
         )
-        return cls(**{**values, "releases": records})
+        shares = values.get("shares")
+        more = {"releases": records, "shares": None if shares is None else Shares(**shares)}
+        return cls(**{**values, **more})
 
     def __str__(self) -> str:
         """A paragraph a custodian can sign."""
@@ -165,14 +221,37 @@ class Statement:
         alone = "fit" if self.subject == "model" else self.subject
         return (
             f"This {self.subject} is ({self.epsilon:g}, {self.delta:g})-differentially private"
-            f"{', locally,' if local else ''} with respect to {change}. {what}; {together} cost "
-            f"epsilon = {self.spent:.4f} at delta = {self.delta:g} by the {self.priced_by} "
-            f"accountant{chosen}{once if apart else ''}. Everything else was computed from "
-            f"{'those releases' if count > 1 else 'that release'}. Taken as public: the columns' "
-            f"names and number, every parameter"
+            f"{', locally,' if local else ''} with respect to {change}{self._except()}. "
+            f"{what}; {together} cost epsilon = {self.spent:.4f} at delta = {self.delta:g} "
+            f"by the {self.priced_by} accountant{chosen}{once if apart else ''}. Everything else "
+            f"was computed from {'those releases' if count > 1 else 'that release'}. Taken as "
+            f"public: the columns' names and number, every parameter"
             f"{'; ' + given if given else ''}. The promise covers this {alone} alone: those of "
             f"further {again} on the same people add up."
             + (f" Fitted by a federation. {self.parties}" if self.parties else "")
+            + self._against()
+        )
+
+    def _except(self) -> str:
+        """Whom the promise is not made to."""
+        if self.shares is None or self.shares.members <= self.epsilon:
+            return ""
+        return (
+            ", for all but the parties that fitted it: against one of them, who knows its own "
+            f"share of the noise, it is ({self.shares.members:.4f}, {self.delta:g})"
+        )
+
+    def _against(self) -> str:
+        """What the releases cost, by how much of the noise somebody knows."""
+        if self.shares is None:
+            return ""
+        several = self.shares.colluders
+        more = f", against {several} of them together {self.against(several):.4f}"
+        return (
+            " Every party knows the noise that it added itself. At the same delta the releases "
+            f"cost epsilon = {self.shares.outsiders:.4f} against outsiders, who know none of it, "
+            f"and {self.shares.members:.4f} against a member, who knows its own"
+            f"{more if several > 1 else ''}."
         )
 
 

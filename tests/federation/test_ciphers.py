@@ -200,7 +200,7 @@ def test_trust_says_who_can_learn_what():
     encrypted = trust(Agreement(cards, "encrypted"))
     assert "together with any one party can open every upload" in encrypted
     none = trust(Agreement(cards, "encrypted", collusion="none"), private=True)
-    assert "1/4 of the noise" in none
-    assert "nobody colludes" in none
+    assert "1/3 of the noise" in none
+    assert "nobody works with the server" in none
     assert "give the secret key away" in trust(Agreement(cards, "ckks"), private=False)
     assert "exact" not in trust(Agreement(cards, "plain"), private=True)

@@ -41,8 +41,8 @@ def test_the_statement_accounts_for_every_release(case, protection):
     assert statement.parties == federation.trust(private=True)
     assert statement.parties in str(statement)
     assert type(statement).from_dict(statement.to_dict()) == statement
-    # Shared noise is what a central fit has; else each of four parties adds all of it.
-    times = 1.0 if SHARED[protection] else 2.0
+    # Shared noise: as much as a central fit's without one party; else each of four adds all of it.
+    times = math.sqrt(4 / 3) if SHARED[protection] else 2.0
     for reported, alone, _ in deviations(releases):
         assert reported == pytest.approx(times * alone, rel=1e-5)
     # Each party comes to the same cost by itself, cells of a partition included.
@@ -70,7 +70,9 @@ def test_without_noise_it_is_the_central_fit(case, monkeypatch):
     zero = lambda spent, size, *rest: np.zeros(size, np.int64)  # noqa: E731
     monkeypatch.setattr(answering, "draw", zero)
     monkeypatch.setattr("privem.noise.discrete.draw", zero)
-    federated, _ = fit(case.model(epsilon=4.0), case.federate(cut(600, "unequal"), "masked"))
+    federated, _ = fit(
+        case.model(epsilon=4.0), case.federate(cut(600, "unequal"), "masked", colluders=0)
+    )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         central = case.model(epsilon=4.0).fit(*case.data())
@@ -84,6 +86,7 @@ class Played(Federation):
     def __init__(self, federation, releases):
         self._set(federation.agreement, None)
         self._features, self._columns = federation.n_features, federation.names
+        self._active = federation.present
         self._record = Recorded(releases)
 
     def begin(self, terms, failure=0.0, private=None):

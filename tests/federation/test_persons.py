@@ -51,13 +51,13 @@ def whose(rows):
     return labels
 
 
-def federate(case, index, protection="plain", transport=InProcess, **party):
+def federate(case, index, protection="plain", transport=InProcess, colluders=None, **party):
     more = {"categories": WORDS} if case.name == "classes" else {}
     parties = []
     for i, rows in enumerate(index):
         part = tuple(array[rows] for array in case.data())
         parties.append(Party(part[0], f"party {i}", *part[1:], groups=whose(rows), **more, **party))
-    federation = Federation(parties, protection=protection)
+    federation = Federation(parties, protection=protection, colluders=colluders)
     federation.transport = transport(parties)
     return federation
 
@@ -79,7 +79,7 @@ def test_without_noise_it_is_the_central_fit_of_persons(case, monkeypatch):
     monkeypatch.setattr(answering, "draw", zero)
     monkeypatch.setattr("privem.noise.discrete.draw", zero)
     index = cut(600, "even")
-    federated, _ = fit(case.model(epsilon=4.0), federate(case, index, "masked"))
+    federated, _ = fit(case.model(epsilon=4.0), federate(case, index, "masked", colluders=0))
     groups = np.empty(600, dtype=np.int64)
     for i, rows in enumerate(index):
         groups[rows] = 1000 * i + whose(rows)

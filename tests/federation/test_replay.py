@@ -24,7 +24,8 @@ from .conftest import federate, split
 def test_releases_are_all_there_is(blobs, model, protection, monkeypatch):
     record = Record()
     model._watch = record
-    model.fit(federate(split(blobs, "even"), protection))
+    federation = federate(split(blobs, "even"), protection)
+    model.fit(federation)
     del model._watch
     again = type(model)(**model.get_params())
     again.n_features_in_ = 2
@@ -33,7 +34,7 @@ def test_releases_are_all_there_is(blobs, model, protection, monkeypatch):
     monkeypatch.setattr(
         type(model),
         "_open_privately",
-        lambda self, *args: (source, People("record", None, False, model.privacy_.parties)),
+        lambda self, *args: (source, People("record", None, False, federation)),
     )
     again.fit(None)
     for name in ("means_", "covariances_", "cluster_centers_", "components_", "noise_variance_"):

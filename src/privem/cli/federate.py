@@ -94,8 +94,14 @@ def init(
         int, typer.Option("--dropouts", min=0, help="How many parties may be missing.")
     ] = 0,
     colluders: Annotated[
-        int, typer.Option("--colluders", min=0, help="How many may work with the server.")
-    ] = 0,
+        int | None,
+        typer.Option(
+            "--colluders",
+            min=0,
+            help="How many may work with the server or use what they know of their own noise; one, "
+            "if noise is shared.",
+        ),
+    ] = None,
     minimum: Annotated[
         int, typer.Option("--minimum", min=1, help="Fewer parties than this open no sum.")
     ] = 3,

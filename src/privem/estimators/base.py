@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
 import numpy as np
@@ -252,7 +251,7 @@ class Estimator(BaseEstimator):  # type: ignore[misc]
         public.update(self._known_types())
         named = names or getattr(self, "feature_names_in_", None)
         statement = terms.statement(meter, people.unit, public, named)
-        self.privacy_ = replace(statement, parties=people.parties)
+        self.privacy_ = people.signed(statement)
         if ground.found is not None and not ground.found.all():
             columns = names or self._names()
             lost = [n for n, ok in zip(columns, ground.found, strict=True) if not ok]

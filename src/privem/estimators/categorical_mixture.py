@@ -198,7 +198,7 @@ class CategoricalMixture(DensityMixin, Estimator):  # type: ignore[misc]
         if people.weighted:
             public["largest sample weight"] = f"{terms.max_weight:g}"
         statement = terms.statement(meter, people.unit, public | self._known_types())
-        self.privacy_ = signed(replace(statement, parties=people.parties), people, local)
+        self.privacy_ = signed(people.signed(statement), people, local)
         return self
 
     def predict(self, X: Any) -> NDArray[np.int64]:

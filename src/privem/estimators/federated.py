@@ -55,7 +55,7 @@ def begin_mean(X: Federation, params: Mapping[str, Any]) -> None:
 def federated_people(X: Federation) -> People:
     """The unit of privacy that all parties have agreed on."""
     unit = "person" if X.persons else "record"
-    return People(unit, X.rows, X.weighted, X.trust(private=True))
+    return People(unit, X.rows, X.weighted, X)
 
 
 def refuse_rows_arguments(weight: Any, groups: Any) -> None:

@@ -222,7 +222,7 @@ def private_mean(
     else:
         public["scale and place of the bulk"] = ESTIMATED
     statement = Statement.of(meter, people.unit, relation, public, trust, "mean")
-    statement = replace(statement, parties=people.parties)
+    statement = people.signed(statement)
     names = None if rows.names is None else tuple(rows.names)
     value = float(fit.mean[0]) if flat else fit.mean
     deviation = float(fit.deviation[0]) if flat else fit.deviation

@@ -297,7 +297,7 @@ class MissingCovariateRegression(TargetEstimator):
         statement = Statement.of(
             meter, people.unit, terms.neighbours, public, "local" if local else "central"
         )
-        self.privacy_ = replace(statement, parties=people.parties)
+        self.privacy_ = people.signed(statement)
         self.bounds_ = _box(fit.ground.region)
         self.target_bounds_ = tuple(float(side[0]) for side in _box(fit.target))
         return self

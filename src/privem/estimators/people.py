@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from ..statement import Statement
+
+if TYPE_CHECKING:
+    from ..federation import Federation
 
 __all__ = ["People"]
 
@@ -17,8 +23,8 @@ class People:
     unit: str
     count: int | None
     weighted: bool
-    parties: str = ""
-    """Of a federation: who can learn what."""
+    federation: Federation | None = None
+    """Whose parties hold the rows, where any do."""
 
     def public_count(self, neighbours: str) -> float | None:
         """The number that is public knowledge: when one is replaced, never when weighted."""
@@ -30,3 +36,11 @@ class People:
         """What the statement lists as public."""
         count = self.public_count(neighbours)
         return {} if count is None else {f"number of {self.unit}s": f"{int(count)}"}
+
+    def signed(self, statement: Statement) -> Statement:
+        """The statement of a fit that has ended; a federation's says who could learn what."""
+        if self.federation is None:
+            return statement
+        agreed, present = self.federation.agreement, len(self.federation.present)
+        told = statement.shared(agreed.share, present, agreed.colluders)
+        return replace(told, parties=self.federation.trust(private=True))

@@ -141,7 +141,7 @@ def fit_privately(
     statement = Statement.of(
         meter, people.unit, terms.neighbours, public, "local" if local else "central"
     )
-    model.privacy_ = replace(statement, parties=people.parties)
+    model.privacy_ = people.signed(statement)
     model.bounds_ = _box(fit.ground.region)
     if fit.target is not None:
         model.target_bounds_ = tuple(float(side[0]) for side in _box(fit.target))

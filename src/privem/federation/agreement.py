@@ -43,8 +43,9 @@ class Agreement:
     protection : {"masked", "encrypted", "plain", "ckks"}
     dropouts : int
         How many parties may be missing from a sum; with one or more there are private fits only.
-    colluders : int
-        How many parties may tell the others, or the server, all they know.
+    colluders : int, optional
+        How many parties may tell the others, or the server, all they know. A party that tells
+        nobody still knows its own noise, so one by default where noise is shared, else none.
     minimum : int
         The fewest parties whose sum is ever opened.
     collusion : {"some", "none"}
@@ -70,13 +71,13 @@ class Agreement:
     --------
     >>> members = tuple(Card(name) for name in "abcd")
     >>> Agreement(members, "masked", dropouts=1).cohort
-    3
+    2
     """
 
     members: tuple[Card, ...]
     protection: str
     dropouts: int = 0
-    colluders: int = 0
+    colluders: int = None  # type: ignore[assignment]
     minimum: int = 3
     collusion: str = "some"
     low: tuple[float, ...] | None = None
@@ -94,6 +95,8 @@ class Agreement:
             raise ValueError("two parties have the same name; give each its own")
         if self.protection not in PROTECTIONS:
             raise ValueError(f"protection must be one of {PROTECTIONS}, got {self.protection!r}")
+        if self.colluders is None:
+            object.__setattr__(self, "colluders", 1 if self.shared else 0)
         for word in ("dropouts", "colluders"):
             value = getattr(self, word)
             if isinstance(value, bool) or not isinstance(value, int) or value < 0:
@@ -107,12 +110,14 @@ class Agreement:
             )
         if self.collusion not in ("some", "none"):
             raise ValueError(f"collusion must be 'some' or 'none', got {self.collusion!r}")
-        if self.collusion == "none" and (not self.kind.encrypts or self.colluders):
-            raise ValueError("collusion='none' is for protection='encrypted', with colluders=0")
+        if self.collusion == "none" and not self.kind.encrypts:
+            raise ValueError("collusion='none' is for protection='encrypted'")
         if self.shared and self.cohort < 1:
             raise ValueError(
-                f"of {len(names)} parties, {self.dropouts} dropping out and {self.colluders} "
-                "colluding leave nobody whose noise could hide a record"
+                f"of {len(names)} parties, dropouts={self.dropouts} and colluders={self.colluders} "
+                "(1 unless you say otherwise: a party knows its own share of the noise) leave "
+                "nobody whose noise could hide a record; together they may be "
+                f"{len(names) - 1} at most"
             )
         if self.opened_by < self.minimum:
             raise ValueError(

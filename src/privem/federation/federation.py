@@ -40,8 +40,10 @@ class Federation:
     dropouts : int
         How many parties may be missing from a sum. With one or more there are private fits only:
         exact sums over different parties give single parties' sums away by subtraction.
-    colluders : int
-        How many parties may work with the server or each other.
+    colluders : int, optional
+        How many parties may work with the server or each other, and use what they know of their own
+        noise. By default one where noise is shared, so that what is promised holds against every
+        party; where each party adds all of the noise it does not matter.
     minimum : int
         The fewest parties whose sum is ever opened.
     bounds : (low, high), optional
@@ -73,7 +75,7 @@ class Federation:
         *,
         protection: str = "masked",
         dropouts: int = 0,
-        colluders: int = 0,
+        colluders: int | None = None,
         minimum: int = 3,
         bounds: Any = None,
         target_bounds: Any = None,
@@ -96,7 +98,7 @@ class Federation:
             tuple(party.card(protection) for party in parties),
             protection,
             dropouts,
-            colluders,
+            colluders,  # type: ignore[arg-type]
             minimum,
             collusion,
             low,
@@ -151,6 +153,11 @@ class Federation:
         if not self.run:
             self.begin({})
         return self._columns
+
+    @property
+    def present(self) -> tuple[str, ...]:
+        """Who was in every sum of the last run."""
+        return self._active
 
     @property
     def rows(self) -> int | None:

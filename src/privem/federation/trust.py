@@ -70,9 +70,14 @@ def _noise(agreement: Agreement) -> str:
             "ones are in a sum holds but for a chance of 2^-40, and for colluders who were chosen "
             "without looking at who shares with whom."
         )
+    if not agreement.colluders:
+        text += (
+            " No colluders are declared, not even a party that uses what it knows of its own "
+            "noise: against a party the promise is weaker."
+        )
     if agreement.collusion == "none":
         text += (
-            " It was declared that nobody colludes: server and party together would see a "
-            "party's numbers with too little noise."
+            " It was declared that nobody works with the server: server and party together would "
+            "see a party's numbers with too little noise."
         )
     return text
