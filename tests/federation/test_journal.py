@@ -153,4 +153,4 @@ def test_what_a_server_writes_is_its_owners_to_read(blobs, tmp_path):
     parties = agreed.transport.parties.values()
     model().fit(Federation.over(agreed.agreement, InProcess(parties), Journal(tmp_path)))
     modes = {path.name.split("-")[0]: path.stat().st_mode & 0o777 for path in tmp_path.iterdir()}
-    assert modes == dict.fromkeys(("rounds", "current", "state"), 0o600)
+    assert modes == dict.fromkeys(("rounds", "current", "state", "counters"), 0o600)

@@ -100,7 +100,7 @@ def test_the_same_request_gets_the_same_bytes(server):
     assert server.party.spent == spent
 
 
-def test_the_same_question_again_gets_the_same_numbers(server):
+def test_the_same_question_again_gets_the_same_numbers(server, blobs):
     """A server started anew asks again in the same round: no fresh noise, no second charge."""
     question = asked(CountQuery())
     _, first = server.ask(question)
@@ -110,7 +110,7 @@ def test_the_same_question_again_gets_the_same_numbers(server):
     assert second == first
     assert server.party.spent == spent
     # A process started anew knows too.
-    again = Party(np.zeros((3, 2)), "party 0").restore(server.party.state())
+    again = Party(blobs, "party 0").restore(server.party.state())
     request = server.request(step=2049)
     assert read_reply(again.handle(request.to_bytes()), request, "party 0") == (True, first)
 
@@ -328,7 +328,7 @@ def test_malformed_messages_are_refused_and_change_nothing(server):
     for other in bad:
         kind, body = decode(server.party.handle(other))
         assert kind == "refusal"
-        assert set(body) <= {"party", "reason", "federation", "run", "round", "step"}
+        assert set(body) <= {"party", "reason", "count", "federation", "run", "round", "step"}
     assert server.party.state() == before
 
 

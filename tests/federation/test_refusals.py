@@ -222,7 +222,7 @@ def test_a_refused_later_round_does_not_open_this_one_again(private, reborn):
         assert not cheat.send(name, 2, 1, other, b"nonsense")[0]
     if reborn:
         for name, party in cheat.parties.items():
-            cheat.parties[name] = Party(np.zeros((3, 2)), name).restore(party.state())
+            cheat.parties[name] = Party(party._rows, name).restore(party.state())
     for again, fresh in enumerate((False, True), start=1):
         with pytest.raises(TooFewParties):
             cheat.sum(list(cheat.parties)[1:], 100 * again, fresh)

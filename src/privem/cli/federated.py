@@ -179,7 +179,7 @@ def _fit(run: _Run, terms: Terms, secret: bytes, patience: float, quiet: bool) -
     while True:
         estimator = run.settings.estimator()
         _tell_bounds(estimator, run.settings, terms.agreement)
-        journal = Journal(run.folder)
+        journal = Journal(run.folder, run.folder.parent.parent / "counters")
 
         def fit(
             federation: Federation, estimator: Any = estimator, done: int = journal.rounds

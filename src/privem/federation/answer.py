@@ -8,6 +8,7 @@ per party and noise per party cost: ``docs/proofs/federation.md``.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,7 +17,7 @@ from numpy.typing import NDArray
 
 from ..core import Block, Query, Release, Scratch, Spent, Stage
 from ..noise.discrete import draw, lattice
-from ..noise.entropy import Entropy, os_entropy
+from ..noise.entropy import Entropy
 from ..sources import LocalSource
 from ..tree import Array, leaves, ravel, unravel
 from . import magnitude_models  # noqa: F401  (adds the bounds of more queries)
@@ -98,9 +99,11 @@ def answer(
     question: Question,
     source: LocalSource,
     agreement: Agreement,
-    entropy: Entropy = os_entropy,
+    noise: Callable[[NDArray[np.int64]], Entropy],
 ) -> NDArray[Any]:
     """A party's numbers: uint64 (integers modulo 2^64) or float64.
+
+    ``noise`` says where the noise on a sum comes from, given the sum in whole lattice steps.
 
     The source's ``key`` is what its records draw their cells from: secret, and the same throughout
     a run.
@@ -110,7 +113,7 @@ def answer(
         raise Unanswerable("a question about a cell belongs to a run")
     sums = ravel(source.release(stage).statistics)
     if question.prices:
-        return _noisy(sums, question, agreement.share, entropy).view(np.uint64)
+        return _noisy(sums, question, agreement.share, noise).view(np.uint64)
     if not np.isfinite(sums).all():
         raise Unanswerable("the rows hold values that are not finite, or too large to add")
     if not on_grid(question, agreement):
@@ -121,15 +124,22 @@ def answer(
     return np.rint(sums / grid).astype(np.int64).view(np.uint64)
 
 
-def _noisy(sums: Array, question: Question, share: int, entropy: Entropy) -> NDArray[np.int64]:
+def _noisy(
+    sums: Array,
+    question: Question,
+    share: int,
+    noise: Callable[[NDArray[np.int64]], Entropy],
+) -> NDArray[np.int64]:
     groups = question.query.groups(question.noise.neighbours)
     edges = [0, *(group.where.stop for group in groups)]
     if [group.where.start for group in groups] != edges[:-1] or edges[-1] != sums.size:
         raise ValueError("the groups of a query must cut its numbers, in order, into pieces")
     out = np.empty(sums.size, dtype=np.int64)
     for group, spent in zip(groups, question.prices, strict=True):
-        noise = draw(spent, group.dimension, entropy, share)
-        out[group.where] = lattice(sums[group.where], spent) + noise
+        out[group.where] = lattice(sums[group.where], spent)
+    entropy = noise(out)
+    for group, spent in zip(groups, question.prices, strict=True):
+        out[group.where] += draw(spent, group.dimension, entropy, share)
     return out
 
 

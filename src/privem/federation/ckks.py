@@ -95,6 +95,9 @@ class CkksParty:
         """The same key."""
         return copy.copy(self)
 
+    def begin(self, secret: bytes) -> None:
+        """Nothing: keys and ciphertexts are fresh, and the numbers in them the same."""
+
     def handle(self, payload: bytes, inside: Inside) -> bytes:
         """Answer one payload."""
         ts = cipher.require()

@@ -185,6 +185,9 @@ class EncryptedParty:
             self._context = cipher.load(self._secret)
         return self._context
 
+    def begin(self, secret: bytes) -> None:
+        """Nothing: keys, boxes and ciphertexts are fresh, and the numbers in them the same."""
+
     def handle(self, payload: bytes, inside: Inside) -> bytes:
         """Answer one payload."""
         kind, body = body_of(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["FederationError", "PartyRefused", "ServerAway", "TooFewParties"]
+__all__ = ["FederationError", "OlderState", "PartyRefused", "ServerAway", "TooFewParties"]
 
 
 class FederationError(RuntimeError):
@@ -15,6 +15,18 @@ class PartyRefused(FederationError):
 
 class TooFewParties(FederationError):
     """More parties are missing than were declared to drop out."""
+
+
+class OlderState(FederationError):
+    """A party answers from an older state than it had: it was restored, or there are two of it."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(
+            f"{name!r} has answered more than it remembers: a backup of it was restored, or two "
+            "processes answer in its name, one of them from a copied folder. What it has spent "
+            "since is in no account there. Stop the copy, or put the latest state back; if that "
+            "is lost, let it take part under new keys, with so much less epsilon"
+        )
 
 
 class ServerAway(FederationError):

@@ -12,6 +12,7 @@ from ..core import Block, Release, Stage
 from .agreement import Agreement
 from .answer import Question, grid_of, on_grid, read, sizes
 from .cipher import Whole
+from .counters import Counters
 from .encrypted import EncryptedServer, largest
 from .errors import FederationError, TooFewParties
 from .holding import Categories, code_bounds, column_bounds
@@ -133,6 +134,7 @@ class Federation:
     ) -> None:
         self.agreement, self.transport, self.journal = agreement, transport, journal
         self.run = ""
+        self._counters = Counters() if journal is None else journal.counters
         self._server = server_side(agreement, self.run)
         self._plan = ""
         self._round = 0
@@ -230,6 +232,7 @@ class Federation:
         body = {"terms": dict(terms), "failure": float(failure), "private": private}
         payload = pack("terms", body)
         replies = self._talk().exchange(dict.fromkeys(self.agreement.names, payload), 0)
+        self._counters.keep()
         if self.journal is not None and len(replies) < len(self.agreement.members):
             self.journal.fail()  # so that whoever is missing is asked again
         found: dict[str, tuple[Any, Any]] = {}
@@ -271,7 +274,7 @@ class Federation:
 
     def _talk(self, questions: dict[str, bytes] | None = None) -> Talk:
         head = (self.agreement.hash, self.run, self._plan, self._round)
-        return Talk(self.transport, self.journal, *head, questions or {})
+        return Talk(self.transport, self.journal, *head, questions or {}, self._counters)
 
     def _enough(self, parties: Sequence[str]) -> None:
         needed = max(self.agreement.minimum, self.agreement.opened_by)
@@ -326,6 +329,7 @@ class Federation:
             if journal is not None:
                 journal.fail()
             raise
+        self._counters.keep()
         if journal is not None:
             journal.finish(written, opened, self._server.state())
         return opened

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ from ..sources.persons import split_frame
 from ..sources.read import refuse_kind
 from ..sources.scan import ScanRows
 from ..sources.table import read_categories
+from .ratchet import fingerprint
 
 __all__ = [
     "Categories",
@@ -78,11 +79,27 @@ class Holding:
             )
         return replace(self, owned=Owned.of(self.rows, labels))
 
-    def source(self, private: bool, n_jobs: int | None, key: bytes) -> LocalSource:
-        """What answers questions: in private ones each person counts once."""
+    def drawn_by(self, draw: Callable[[int], bytes]) -> Holding:
+        """The same, with the one row that stands for a person drawn from these bytes."""
+        return self if self.owned is None else replace(self, owned=self.owned.drawn_by(draw))
+
+    @property
+    def fingerprint(self) -> bytes:
+        """Of all rows, as they are now; secret."""
+        if self.owned is None:
+            return fingerprint(self.rows)
+        return fingerprint(self.owned.rows, self.owned.owner)
+
+    def source(
+        self, private: bool, n_jobs: int | None, key: bytes, draw: Callable[[int], bytes]
+    ) -> LocalSource:
+        """What answers questions: in private ones each person counts once.
+
+        Records draw their cells from ``key``, and their pairs from ``draw``.
+        """
         if self.owned is None or not private:
-            return LocalSource(self.rows, n_jobs, key=key)
-        return self.owned.source(n_jobs, key)
+            return LocalSource(self.rows, n_jobs, key=key, draw=draw)
+        return self.owned.source(n_jobs, key, draw)
 
     @classmethod
     def _coded(cls, rows: Any, categories: Any) -> Holding:

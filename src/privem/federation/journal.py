@@ -10,8 +10,9 @@ exchange that too few parties answered is forgotten and sent again too: the roun
 
 ``rounds``: what was opened, appended once per round. ``state-N``: what the server keeps after N
 rounds; only the last is there. ``current``: replies of the round under way, emptied when it is
-over. Entries carry their length and a checksum; a torn last entry is
-dropped. Nothing in them is more than what the server sees anyway, and its own key of a masked run.
+over. ``counters``: see ``counters.py``. Entries carry their length and a checksum; a torn last
+entry is dropped. Nothing in them is more than what the server sees anyway, and its own key of a
+masked run.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from .codec import decode, encode
+from .counters import Counters
 from .errors import FederationError
 from .keeping import append, write_whole
 from .protection import Mail, Opened
@@ -38,15 +40,21 @@ class Journal:
     ----------
     folder : path-like
         Made if it is not there.
+    counters : path-like, optional
+        The file in which the server keeps, for all its runs, how many answers each party has
+        given; one of the run's own by default.
     """
 
-    def __init__(self, folder: str | os.PathLike[str]) -> None:
+    def __init__(
+        self, folder: str | os.PathLike[str], counters: str | os.PathLike[str] | None = None
+    ) -> None:
         self._folder = Path(folder)
         self._folder.mkdir(parents=True, exist_ok=True)
         entries = self._load("rounds")
         if not entries:
             entries = [("run", {"run": uuid.uuid4().hex})]
             self._append("rounds", *entries[0])
+        self.counters = Counters(self._folder / "counters" if counters is None else Path(counters))
         self.run: str = entries[0][1]["run"]
         self.began: dict[str, Any] | None = None
         self._rounds: list[dict[str, Any]] = []

@@ -63,17 +63,23 @@ class MaskedSide:
     """Drives a :class:`privem.federation.masked.MaskedParty`, a new one for each run."""
 
     def __init__(self, state: bytes = b"") -> None:
-        self._session, self._state = b"", b""
+        self._session, self._state, self._secret = b"", b"", b""
         self._party: MaskedParty | None = None
         self._question, self._about = b"", b""
         if state:
             body = decode(state, own=True)[1]
             self._session, self._state = body["session"], body["state"]
+            self._secret = body["secret"]
 
     def state(self) -> bytes:
         """The run and the state of its masked party."""
         state = self._state if self._party is None else self._party.state()
-        return encode("masked", {"session": self._session, "state": state})
+        body = {"session": self._session, "state": state, "secret": self._secret}
+        return encode("masked", body)
+
+    def begin(self, secret: bytes) -> None:
+        """A new masked party will have its secret from these bytes."""
+        self._session, self._state, self._secret, self._party = b"", b"", secret, None
 
     def copy(self) -> Self:
         """The side as it is now."""
@@ -101,6 +107,6 @@ class MaskedSide:
             if self._session == session and self._state:
                 self._party = MaskedParty.from_state(identity, scheme, self._state)
             else:
-                self._party = MaskedParty(identity, scheme, session)
-            self._session, self._state = session, b""
+                self._party = MaskedParty(identity, scheme, session, self._secret)
+            self._session, self._state, self._secret = session, b"", b""
         return self._party

@@ -1,16 +1,24 @@
-"""What a party remembers between messages."""
+"""What a party remembers between messages, and how it goes forward."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+import hmac
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .messages import Request
+from .ratchet import RunKeys, Stream, after, derive, new_secret, noise_key, round_key
 
 __all__ = ["Memory"]
 
 
 @dataclass(frozen=True)
 class Memory:
-    """What a party remembers of the run it is in."""
+    """What a party remembers of the run it is in. Secret."""
 
     run: str = ""
     plan: str = ""
@@ -21,12 +29,83 @@ class Memory:
     question: bytes = b""
     numbers: Any = None
     """What the party said in this round: noise is drawn once, however often it is asked for."""
-    cells: bytes = b""
-    """Where records draw their cells from in this run; secret."""
+    secret: bytes = b""
+    """Where the next run's keys come from (``ratchet.py``)."""
+    chain: bytes = b""
+    """Where the next round's key comes from."""
+    key: bytes = b""
+    """This round's, until its numbers are there; then it is forgotten."""
+    draws: bytes = b""
+    """Where rows and persons draw from in this run."""
+    rows: bytes = b""
+    """By which the rows that the run began with are known again."""
     partition: int = 0
     """Into how many cells; 0 until the first question about one."""
     runs: tuple[str, ...] = ()
     """Those in which it said something, and this one: none of them is begun again."""
+    count: int = 0
+    """How many requests it has answered, ever."""
     last: bytes = b""
     """Digest of the last request, and the reply to it."""
     last_reply: bytes = b""
+
+    @classmethod
+    def of(cls, fields: Mapping[str, Any]) -> Self:
+        """Read from a state; in one that was written before there were secrets the run is over."""
+        if fields.get("secret"):
+            return cls(**fields)
+        return cls(secret=new_secret(), runs=fields["runs"])
+
+    def ended(self) -> Self:
+        """What is left of it when the run is over and no other has begun."""
+        return type(self)(secret=self.secret, runs=self.runs, count=self.count)
+
+    def begun(
+        self, request: Request, failure: float, private: bool | None, rows: bytes
+    ) -> tuple[Self, bytes]:
+        """A run begins, about rows of this fingerprint; and what the protection may draw from."""
+        keys = RunKeys.of(self.secret, request.run, request.federation, request.plan, rows)
+        # A run in which nothing was said leaves nothing that beginning it again could repeat.
+        runs = (*(run for run in self.runs if run != self.run or self.round), request.run)
+        now = replace(
+            self.ended(),
+            run=request.run,
+            plan=request.plan,
+            failure=failure,
+            private=private,
+            secret=after(self.secret),
+            chain=keys.noise,
+            draws=keys.draws,
+            rows=derive(keys.draws, "rows", rows),
+            runs=runs,
+        )
+        return now, keys.masks
+
+    def knows(self, rows: bytes) -> bool:
+        """Whether rows of this fingerprint are those that the run began with."""
+        return hmac.compare_digest(derive(self.draws, "rows", rows), self.rows)
+
+    def asked(self, request: Request) -> Self:
+        """A round begins with its question."""
+        names = (self.run, request.round, request.federation)
+        return replace(
+            self,
+            round=request.round,
+            step=request.step,
+            question=request.question,
+            numbers=None,
+            key=round_key(self.chain, *names, request.question),
+            chain=after(self.chain),
+        )
+
+    def noise(self, encoded: NDArray[np.int64]) -> Stream:
+        """Where the round's noise on these numbers comes from."""
+        return Stream(noise_key(self.key, encoded))
+
+    def said(self, numbers: Any) -> Self:
+        """The round's numbers are there (unless ``None``): its key has done its work."""
+        return replace(self, numbers=numbers, key=self.key if numbers is None else b"")
+
+    def answered(self, digest: bytes, reply: bytes) -> Self:
+        """A reply is ready to leave."""
+        return replace(self, count=self.count + 1, last=digest, last_reply=reply)

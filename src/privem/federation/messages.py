@@ -4,7 +4,8 @@
 request        ``federation`` (the agreement's hash), ``run``, ``plan`` (hash of the terms),
                ``round`` (0 opens a run), ``step`` within the round, ``question`` (until
                the party has answered in this round), ``payload`` (the protection's)
-reply          ``federation``, ``run``, ``round``, ``step``, ``party``, ``payload``
+reply          ``federation``, ``run``, ``round``, ``step``, ``party``, ``count`` (of all its
+               replies so far), ``payload``
 refusal        the same with ``reason`` in place of ``payload``
 question       ``name``, ``query``, ``noise``, ``prices``
 =============  ==========================================================================
@@ -86,15 +87,15 @@ class Request:
         }
 
 
-def reply(request: Request, party: str, payload: bytes) -> bytes:
-    """An answer to a request."""
-    return pack("reply", {**request.head(party), "payload": payload})
+def reply(request: Request, party: str, payload: bytes, count: int = 0) -> bytes:
+    """An answer to a request, the party's ``count``-th."""
+    return pack("reply", {**request.head(party), "count": count, "payload": payload})
 
 
-def refusal(request: Request | None, party: str, reason: str) -> bytes:
-    """A refusal, with a reason that says nothing about rows."""
+def refusal(request: Request | None, party: str, reason: str, count: int = 0) -> bytes:
+    """A refusal, with a reason that says nothing about rows, after so many answers."""
     head = {"party": party} if request is None else request.head(party)
-    return pack("refusal", {**head, "reason": reason})
+    return pack("refusal", {**head, "count": count, "reason": reason})
 
 
 def read_reply(message: bytes, request: Request, party: str) -> tuple[bool, Any]:
@@ -107,7 +108,7 @@ def read_reply(message: bytes, request: Request, party: str) -> tuple[bool, Any]
         if isinstance(body.get("reason"), str) and body.get("party") == party:
             return False, body["reason"][:500]
         raise BadMessage("the refusal is not this party's")
-    if set(body) != {*head, "payload"} or not isinstance(body["payload"], bytes):
+    if set(body) != {*head, "count", "payload"} or not isinstance(body["payload"], bytes):
         raise BadMessage("the reply's fields are not as they should be")
     if any(body[key] != value for key, value in head.items()):
         raise BadMessage("the reply answers another request")

@@ -16,8 +16,6 @@ from dataclasses import asdict, replace
 from typing import Any, Self
 
 from ..core import Spent
-from ..noise.entropy import Entropy, os_entropy
-from ..sources.cells import fresh_key
 from . import boxes
 from .agreement import Agreement, Card
 from .answer import Question, Unanswerable, answer, on_grid, sizes
@@ -30,6 +28,7 @@ from .memory import Memory
 from .messages import Request, plan_hash, read_question, refusal, reply
 from .protection import Inside, PartySide
 from .protections import party_side
+from .ratchet import derive, drawing, new_secret
 from .wire import check_persons, check_query, pack, unpack
 
 __all__ = ["Party", "account_of"]
@@ -87,16 +86,16 @@ class Party:
         delta: float = 1e-6,
         plans: Collection[str] | None = None,
         n_jobs: int | None = None,
-        entropy: Entropy = os_entropy,
     ) -> None:
         if not isinstance(name, str) or not 0 < len(name) <= 100:
             raise ValueError("a party's name has 1 to 100 characters")
         self._held = Holding.of(rows, y, categories, groups, header)
         self._rows = self._held.rows
         self.name, self.n_jobs, self.plans = name, n_jobs, plans
-        self._entropy = entropy
         self._budget = OwnBudget(epsilon, delta)
-        self._memory = Memory()
+        self._memory = Memory(secret=new_secret())
+        self._known = b""  # which run's rows are known to be those that it began with
+        self._drawn: tuple[bytes, Holding] = b"", self._held
         self._agreement: Agreement | None = None
         self._box_key = self._signing_key = b""
         self._side: PartySide | None = None
@@ -194,7 +193,7 @@ class Party:
             raise ValueError(f"{self.name!r}: {odd}")
         self._agreement = agreement
         self._side = party_side(agreement, b"")
-        self._memory = replace(Memory(), runs=self._memory.runs)
+        self._memory = self._memory.ended()
         return self
 
     def _unlike(self, agreement: Agreement) -> str:
@@ -221,18 +220,19 @@ class Party:
         try:
             request = Request.from_bytes(message)
             memory, payload = self._answer(request)
-            sent = reply(request, self.name, payload)
-            self._memory = replace(memory, last=digest, last_reply=sent)
+            sent = reply(request, self.name, payload, memory.count + 1)
+            self._memory = memory.answered(digest, sent)
             return sent
         except BaseException as problem:
             # Nothing has left: all is as it was, whatever went wrong and wherever.
             self._go_back(before)
             self.problem = problem
             if isinstance(problem, BadMessage | Unanswerable | FederationError):
-                return refusal(request, self.name, str(problem))
+                return refusal(request, self.name, str(problem), before[0].count)
             if isinstance(problem, Exception):
                 # It may have to do with the rows: not a word about it.
-                return refusal(request, self.name, "the question could not be answered")
+                why = "the question could not be answered"
+                return refusal(request, self.name, why, before[0].count)
             raise
 
     def _mutable(self) -> tuple[Memory, OwnBudget, PartySide | None]:
@@ -255,6 +255,7 @@ class Party:
             return self._begin(request)
         if request.run != memory.run or request.plan != memory.plan:
             raise BadMessage("the request belongs to no run that this party is in")
+        self._know_rows(memory)
         if request.round > memory.round:
             if not request.question:
                 raise BadMessage("the round begins without a question")
@@ -272,8 +273,7 @@ class Party:
         def numbers() -> Any:
             nonlocal kept
             if kept is None:
-                source = self._held.source(bool(question.prices), self.n_jobs, memory.cells)
-                kept = answer(question, source, agreement, self._entropy)
+                kept = self._numbers(question, memory)
             return kept
 
         inside = Inside(
@@ -289,7 +289,30 @@ class Party:
             memory.question,
         )
         payload = self._side.handle(request.payload, inside)
-        return replace(memory, numbers=kept), payload
+        return memory.said(kept), payload
+
+    def _numbers(self, question: Question, memory: Memory) -> Any:
+        """What goes into the round's sum, as often as it is computed."""
+        assert self._agreement is not None
+        if self._drawn[0] != memory.draws:
+            self._drawn = memory.draws, self._held.drawn_by(drawing(memory.draws, "persons"))
+        source = self._drawn[1].source(
+            bool(question.prices),
+            self.n_jobs,
+            derive(memory.draws, "cells"),
+            drawing(memory.key, "pairs"),
+        )
+        return answer(question, source, self._agreement, memory.noise)
+
+    def _know_rows(self, memory: Memory) -> None:
+        """Refuse to go on with a run, after a restart, about other rows than it began with.
+
+        Its masks would hide two sums, and so show their difference.
+        """
+        if memory.rows != self._known:
+            if not memory.knows(self._held.fingerprint):
+                raise BadMessage("the party's rows are not those that the run began with")
+            self._known = memory.rows
 
     def _begin(self, request: Request) -> tuple[Memory, bytes]:
         if request.run in self._memory.runs:
@@ -312,17 +335,16 @@ class Party:
         if self.plans is not None and request.plan not in self.plans:
             raise BadMessage("this party takes no part in such a plan")
         assert self._agreement is not None
+        assert self._side is not None
         odd = self._unlike(self._agreement)
         if odd:
             raise BadMessage(odd)
         if private is False:
             self._check_exact(self._agreement)
         self._question = None
-        # A run in which nothing was said leaves nothing that beginning it again could repeat.
-        old = self._memory
-        runs = (*(run for run in old.runs if run != old.run or old.round), request.run)
-        memory = Memory(request.run, request.plan, failure, private=private, runs=runs)
-        memory = replace(memory, cells=fresh_key())
+        memory, masks = self._memory.begun(request, failure, private, self._held.fingerprint)
+        self._side.begin(masks)
+        self._known = memory.rows
         return memory, pack("welcome", {"features": self.features, "columns": self.columns})
 
     def _check_exact(self, agreement: Agreement) -> None:
@@ -369,12 +391,8 @@ class Party:
             raise Unanswerable("the rows hold values that are none of the categories agreed on")
         self._question = question
         return replace(
-            self._memory,
+            self._memory.asked(request),
             failure=0.0 if prices else failure,
-            round=request.round,
-            step=request.step,
-            question=request.question,
-            numbers=None,
             partition=partition if cell is None else cell.count,
         )
 
@@ -413,11 +431,11 @@ class Party:
             raise ValueError(f"{self.name!r}: {odd}")
         self._box_key, self._signing_key = body["keys"]["box"], body["keys"]["signing"]
         self._budget = _account(body)
-        self._memory = Memory(**body["memory"])
-        self._question = None
+        self._memory = Memory.of(body["memory"])
+        self._question, self._known = None, b""
         if agreement is not None:
             self._agreement = agreement
-            self._side = party_side(agreement, body["side"])
+            self._side = party_side(agreement, body["side"] if self._memory.run else b"")
         return self
 
 

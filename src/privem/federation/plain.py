@@ -84,6 +84,9 @@ class PlainParty:
     def __init__(self, state: bytes = b"") -> None:
         pass
 
+    def begin(self, secret: bytes) -> None:
+        """Nothing is made up."""
+
     def handle(self, payload: bytes, inside: Inside) -> bytes:
         """The numbers."""
         if payload:

@@ -89,6 +89,12 @@ class PartySide(Protocol):
     is the side as it was, whatever the side goes on to do.
     """
 
+    def begin(self, secret: bytes) -> None:
+        """A run begins: whatever the side makes up in it comes from these bytes.
+
+        Unless it is harmless to say the same again under other random bytes.
+        """
+
     def handle(self, payload: bytes, inside: Inside) -> bytes:
         """Answer one payload."""
 

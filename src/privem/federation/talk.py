@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Generator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import count
 
 from ..run import drive
 from .codec import BadMessage
+from .counters import Counters
 from .errors import FederationError, PartyRefused
 from .journal import Journal
 from .messages import Request, read_reply
@@ -28,6 +29,7 @@ class Talk:
     plan: str
     round: int
     questions: dict[str, bytes]
+    counters: Counters = field(default_factory=Counters)
 
     def drive(self, protocol: Generator[Mail, Mail, Opened]) -> Opened:
         """Carry a protection's mail until its sum is open."""
@@ -47,6 +49,8 @@ class Talk:
         for name, message in replies.items():
             if name not in requests:
                 continue
+            if known is None:
+                self.counters.hear(name, requests[name], message)
             try:
                 answered, content = read_reply(message, requests[name], name)
             except BadMessage:

@@ -81,6 +81,8 @@ class LocalSource:
     """The person each row belongs to; default: one row each."""
     key: bytes = field(default_factory=fresh_key, repr=False, compare=False)
     """Where records draw their cells of a partition from; secret, fresh for each source."""
+    draw: Callable[[int], bytes] = field(default=os.urandom, repr=False, compare=False)
+    """Where random pairs of records come from: so many bytes, independent and uniform."""
 
     def each(self, function: Callable[[Block, Scratch], T], block_rows: int) -> Iterator[T]:
         """Apply a function to every block, in order: predictions, for the holder of the rows."""
@@ -100,7 +102,7 @@ class LocalSource:
             case "persons":
                 return self.persons or self.rows
             case "pairs":
-                return pairs(self.persons or self.rows)
+                return pairs(self.persons or self.rows, self.draw)
         raise ValueError(f"unknown view {name!r}")
 
     def release(self, stage: Stage) -> Release[Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -31,7 +32,7 @@ class Owned:
     weighted sums: in a file as in an array.
     """
 
-    rows: Rows
+    rows: ArrayRows | FrameRows | JoinedRows | ScanRows
     """Weighted so that each person counts once."""
     persons: Rows
     """One row of each, drawn at random."""
@@ -56,10 +57,19 @@ class Owned:
             weight = weight * np.clip(own, 0.0, cap)
         return cls(replace(rows, weight=weight), rows.take(chosen), owners(labels), len(chosen))
 
-    def source(self, n_jobs: int | None, key: bytes | None = None) -> LocalSource:
+    def drawn_by(self, draw: Callable[[int], bytes]) -> Owned:
+        """The same with one row of each drawn from these bytes."""
+        return replace(self, persons=self.rows.take(_one_of_each(self.owner, draw)))
+
+    def source(
+        self,
+        n_jobs: int | None,
+        key: bytes | None = None,
+        draw: Callable[[int], bytes] = os.urandom,
+    ) -> LocalSource:
         """What sums over persons; ``key`` is what they draw their cells from, or a fresh one."""
         key = fresh_key() if key is None else key
-        return LocalSource(self.rows, n_jobs, self.persons, self.owner, key)
+        return LocalSource(self.rows, n_jobs, self.persons, self.owner, key, draw)
 
 
 def length_of(rows: Rows) -> int | None:
@@ -137,6 +147,11 @@ def per_person(groups: Any, rows: int | None) -> tuple[Array, NDArray[np.int64]]
         apart = True
     if apart:
         raise TypeError("groups mixes values that cannot be compared; make them all text")
-    keys = np.frombuffer(os.urandom(8 * len(person)), dtype=np.uint64)
-    order = np.lexsort((keys, person))
-    return 1.0 / counts[person], order[np.cumsum(counts) - counts]
+    return 1.0 / counts[person], _one_of_each(person, os.urandom)
+
+
+def _one_of_each(person: NDArray[np.int64], draw: Callable[[int], bytes]) -> NDArray[np.int64]:
+    """One row of each person, the one with the smallest of the keys that all rows draw."""
+    keys = np.frombuffer(draw(8 * len(person)), dtype=np.uint64)
+    order, counts = np.lexsort((keys, person)), np.bincount(person)
+    return np.asarray(order[np.cumsum(counts) - counts])

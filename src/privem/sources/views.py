@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,17 +17,18 @@ __all__ = ["pairs"]
 _MOST = 2**16
 
 
-def pairs(rows: Rows) -> ArrayRows:
+def pairs(rows: Rows, draw: Callable[[int], bytes] = os.urandom) -> ArrayRows:
     """Absolute differences of uniformly random disjoint pairs of records, one row per pair.
 
-    Every record draws a key from the operating system; up to 2**16 of them with the smallest keys,
-    in the order of their keys, are paired: the first half with the second. Two equal keys, where
-    the order would not be random, mean drawing all of them again. So the matching is exactly
-    uniform, independent of the data, and nobody's to know: the privacy of what is counted on pairs
-    rests on that (:class:`privem.models.bounds.OctaveQuery`). The NaN a stream may hold stays NaN.
+    Every record draws a key (from the operating system, if not told otherwise); up to 2**16 of them
+    with the smallest keys, in the order of their keys, are paired: the first half with the second.
+    Two equal keys, where the order would not be random, mean drawing all of them again. So the
+    matching is exactly uniform, independent of the data, and nobody's to know: the privacy of what
+    is counted on pairs rests on that (:class:`privem.models.bounds.OctaveQuery`). The NaN a stream
+    may hold stays NaN.
     """
     while True:
-        keys, kept = _smallest(rows, _MOST + 1)
+        keys, kept = _smallest(rows, _MOST + 1, draw)
         if (keys[1:] > keys[:-1]).all():
             break
     half = min(len(kept), _MOST) // 2
@@ -34,12 +36,14 @@ def pairs(rows: Rows) -> ArrayRows:
         return ArrayRows(np.abs(kept[:half] - kept[half : 2 * half]))
 
 
-def _smallest(rows: Rows, most: int) -> tuple[NDArray[np.uint64], NDArray[np.float64]]:
+def _smallest(
+    rows: Rows, most: int, draw: Callable[[int], bytes]
+) -> tuple[NDArray[np.uint64], NDArray[np.float64]]:
     """The rows with the smallest random keys, in their order, and the keys."""
     keys = np.empty(0, dtype=np.uint64)
     kept = np.empty((0, rows.n_features))
     for block in rows.blocks(65_536):
-        fresh = np.frombuffer(os.urandom(8 * len(block.X)), dtype=np.uint64)
+        fresh = np.frombuffer(draw(8 * len(block.X)), dtype=np.uint64)
         keys = np.concatenate([keys, fresh])
         kept = np.concatenate([kept, np.asarray(block.X, dtype=np.float64)])
         if len(keys) > most:

@@ -7,6 +7,7 @@ import pytest
 from scipy.stats import chi2
 
 from privem.federation.masked import masks as masks_module
+from privem.federation.masked import party as party_module
 from privem.federation.masked import session as session_module
 from privem.federation.masked.masks import add_pair_mask, pad
 from privem.federation.masked.messages import Phase, Reader
@@ -21,7 +22,7 @@ FALSE_ALARM = 1e-7
 def seeded(monkeypatch, seed):
     """Round secrets from a seed, so that a statistical test always sees the same numbers."""
     rng = np.random.default_rng(seed)
-    monkeypatch.setattr(session_module, "os", types.SimpleNamespace(urandom=rng.bytes))
+    monkeypatch.setattr(party_module, "os", types.SimpleNamespace(urandom=rng.bytes))
 
 
 def repeated(rounds):
@@ -67,7 +68,7 @@ def test_no_mask_is_used_twice(circle):
 
 def test_a_planted_stuck_generator_is_seen(circle, monkeypatch):
     stuck = types.SimpleNamespace(urandom=lambda n: b"planted bug".ljust(n))
-    monkeypatch.setattr(session_module, "os", stuck)
+    monkeypatch.setattr(party_module, "os", stuck)
     ring = circle(5)
     ring.run(1)
     assert any("KEYS" in line for line in repeated([ring.replies]))  # All parties have the same.

@@ -4,8 +4,9 @@
 ``federation.json``     public, the same everywhere: the agreement, the keys of the nodes, the
                         server's address and certificate
 server: ``tls.key``,    the server's certificate and its key; what its executor is known by;
-``tls.pem``, ``ca.pem`` one folder per fit with its journal
-``secret``, ``runs``
+``tls.pem``, ``ca.pem`` one folder per fit with its journal; how many answers each party gave
+``secret``, ``runs``,
+``counters``
 party: ``card.json``    public: its name and public keys
 party: ``state``        secret: its keys, its account, and what it said last
 party: ``node.key``     secret: the key its node is known by

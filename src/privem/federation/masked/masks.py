@@ -1,6 +1,6 @@
 """What a party draws and derives in one round, and the masks that come of it.
 
-A party draws 32 bytes once, when a run begins. All that it needs later follows from them and from
+A party has 32 secret bytes for each run. All that it needs later follows from them and from
 what it has agreed on with each peer, through one-way *chains*: a round's secrets are taken from
 where a chain stands, then the chain steps on and the place before is forgotten. So a process that
 is killed and started again computes the same bytes, and what is stolen from it says nothing of

@@ -16,7 +16,7 @@ from .scheme import Scheme
 
 __all__ = ["Memory", "Round", "Session"]
 
-_MAGIC = b"PVMP\x03"
+_MAGIC = b"PVMP\x04"
 _SHARES = 64  # Bytes: two shares.
 
 
@@ -65,6 +65,8 @@ class Memory:
     """Everything a party must not forget. Secret: whoever reads it can take the masks off."""
 
     run: bytes
+    secret: bytes = b""
+    """What the run's key will come from; the session's, once there is one."""
     session: Session | None = None
     round: Round | None = None
     """The one whose input was asked for last."""
@@ -73,7 +75,7 @@ class Memory:
 
     def to_bytes(self, scheme: Scheme) -> bytes:
         """Write it all."""
-        parts = [_MAGIC, scheme.session(self.run), _sized(self.run, 1)]
+        parts = [_MAGIC, scheme.session(self.run), _sized(self.run, 1), _sized(self.secret, 1)]
         session = self.session
         if session is not None:
             parts += [session.asked, _sized(session.reply, 4), _sized(session.secret, 1)]
@@ -93,8 +95,9 @@ class Memory:
         run = reader.take(reader.number(1))
         if bound != scheme.session(run):
             raise Refused("the state belongs to another federation or to other terms")
+        secret = reader.take(reader.number(1))
         if not reader.left():
-            return cls(run)
+            return cls(run, secret)
         session = Session(
             reader.take(32),
             reader.take(reader.number(4)),
@@ -107,7 +110,7 @@ class Memory:
         )
         current, ahead = (_read(reader, scheme, me) if reader.number(1) else None for _ in range(2))
         reader.end()
-        return cls(run, session, current, ahead)
+        return cls(run, secret, session, current, ahead)
 
 
 def _write(one: Round, n: int) -> bytes:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import os
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -65,6 +66,10 @@ class MaskedParty:
         The terms, from this party's own roster.
     run
         Which fit the sums belong to (at most 64 bytes). Rounds of other runs are refused.
+    secret
+        Uniform bytes that nobody else knows and no other run has; by default 32 fresh ones.
+        Everything follows from them: a party that is given the same, and the same messages, says
+        the same again.
 
     Examples
     --------
@@ -80,7 +85,7 @@ class MaskedParty:
     ([6, 29], ['a', 'b', 'c'])
     """
 
-    def __init__(self, identity: Identity, scheme: Scheme, run: bytes) -> None:
+    def __init__(self, identity: Identity, scheme: Scheme, run: bytes, secret: bytes = b"") -> None:
         if not 0 < len(run) <= MAX_RUN_BYTES:
             raise ValueError(f"a run's id has 1 to {MAX_RUN_BYTES} bytes, got {len(run)}")
         places = [
@@ -90,7 +95,7 @@ class MaskedParty:
             raise ValueError("this identity's key is not in the roster")
         self._me = places[0]
         self._scheme = scheme
-        self._memory = Memory(bytes(run))
+        self._memory = Memory(bytes(run), secret or os.urandom(KEY_BYTES))
         self._context = scheme.session(run)
         self._run = Run(identity, scheme, self._me, self._context)
 
@@ -165,7 +170,7 @@ class MaskedParty:
                 answer += self._run.shares(ahead)
         reply = self._sealed(phase, context, answer)
         now = replace(now, replies={**now.replies, phase: (digest, reply)})
-        self._memory = Memory(self._memory.run, session, now, ahead)
+        self._memory = replace(self._memory, session=session, round=now, ahead=ahead)
         return reply
 
     def _sealed(self, phase: Phase, context: bytes, body: bytes) -> bytes:
@@ -178,7 +183,7 @@ class MaskedParty:
     # KEYS: once a run ---------------------------------------------------------------------------
 
     def _keys(self, digest: bytes, context: bytes, body: Reader) -> tuple[Memory, bytes]:
-        """Draw the run's secret; make the key that chains with peers begin with."""
+        """Make the key that chains with peers begin with."""
         memory = self._memory
         if memory.session is not None:
             if digest == memory.session.asked:
@@ -191,8 +196,9 @@ class MaskedParty:
             raise Refused("a message of another run")
         if context != self._context:
             raise Refused("the server goes by another roster, threshold or graph")
-        session = self._run.begin(digest, server, memory.session)
-        return replace(memory, session=session), session.reply
+        secret = memory.secret if memory.session is None else memory.session.secret
+        session = self._run.begin(digest, server, secret)
+        return replace(memory, secret=b"", session=session), session.reply
 
     # SHARES: where they have not been sent along with UNMASK, or were lost ----------------------
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
@@ -37,12 +36,11 @@ class Run:
     context: bytes
     """Of the run."""
 
-    def begin(self, asked: bytes, server: bytes, old: Session | None) -> Session:
+    def begin(self, asked: bytes, server: bytes, secret: bytes) -> Session:
         """Make the key that chains with peers begin with, for this key of the server.
 
         If there was another before, it was altered on the way, or is now: the party's own stays.
         """
-        secret = os.urandom(32) if old is None else old.secret
         key = agreement_key(self._agreement_secret(secret))
         bare = Reply(Phase.KEYS, self.me, self.context, public_bytes(key) + server)
         reply = bare.sealed(self.identity.sign(bare.signed_part()))
