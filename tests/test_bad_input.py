@@ -160,9 +160,9 @@ def _(folder):
 @case("a column that is not there, the header confirmed")
 def _(folder):
     list(forms(X, folder))
-    for name in ("x.csv", "x.parquet"):
-        yield lambda name=name: read_file(folder / name, columns=["wage"], header=True)
-        yield lambda name=name: read_file(folder / name, target="wage", header=True)
+    yield lambda: read_file(folder / "x.csv", columns=["wage"], header=True)
+    yield lambda: read_file(folder / "x.csv", target="wage", header=True)
+    yield lambda: read_file(folder / "x.parquet", columns=["wage"])
 
 
 @case("another number of columns than in the fit")

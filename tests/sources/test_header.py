@@ -7,9 +7,12 @@ from typer.testing import CliRunner
 
 from privem import (
     CategoricalMixture,
+    FactorAnalysis,
     GaussianMixture,
     KMeans,
+    MissingCovariateRegression,
     RegressionMixture,
+    SymmetricMixture,
     load,
     private_mean,
 )
@@ -182,6 +185,7 @@ def test_no_message_quotes_a_header_that_nobody_has_confirmed(tmp_path):
     text = written(tmp_path, "Friedegund,b,c", "text.csv", "x,2,3\n" * 3)
     gap = written(tmp_path, "Friedegund,b,c", "gap.csv", "1,2,3\n,2,3\n")
     word = written(tmp_path, "Friedegund,b,c", "word.csv", rest + "x,2,3\n")
+    huge = written(tmp_path, "Friedegund,b,c", "huge.csv", "1e300,2,3\n-1e300,3,1\n")
     exact, private = {"epsilon": None}, {"epsilon": 1.0}
     attempts = [
         lambda: read_file(path, ["wage"]),
@@ -196,6 +200,11 @@ def test_no_message_quotes_a_header_that_nobody_has_confirmed(tmp_path):
         lambda: KMeans(1, **exact).fit(word),
         lambda: KMeans(1, **private, bounds=9.0).fit(word),
         lambda: KMeans(1, bounds={"wage": (0, 1)}).fit(path),
+        lambda: KMeans(1, **exact).fit(huge),
+        lambda: FactorAnalysis(1, **exact).fit(huge),
+        lambda: GaussianMixture(1, **exact).fit(huge),
+        lambda: RegressionMixture(1, **exact).fit(huge, "b"),
+        lambda: SymmetricMixture(**exact).fit(huge),
         lambda: RegressionMixture(1).fit(path, "wage"),
         lambda: CategoricalMixture(1, categories={"wage": ["1"]}).fit(path),
         lambda: CategoricalMixture(1, **exact).fit(path, sample_weight="wage"),
@@ -225,6 +234,13 @@ def test_no_message_quotes_a_header_that_nobody_has_confirmed(tmp_path):
         )
         assert done.exit_code in (2, 3), done.output
         quotes_nothing(done.output)
+    at_a_shell = command("fit", huge, "--exact", "-k", 1, "-o", tmp_path / "m.json", code=3)
+    assert "overflow" in quotes_nothing(at_a_shell)
+    with pytest.warns(UserWarning, match="unlike the bounds of 'number 1'"):
+        MissingCovariateRegression(bounds=([9, -5], [60, 5]), target_bounds=(-9, 9)).fit(path, "c")
+    pl.DataFrame({"a": [1.0]}).write_parquet(tmp_path / "x.parquet")
+    with pytest.raises(ValueError, match="is for CSV files"):
+        read_file(tmp_path / "x.parquet", header=True)
     with pytest.raises(ValueError, match="it has Friedegund, b, c"):
         read_file(path, ["wage"], header=True)
 

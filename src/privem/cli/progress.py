@@ -46,6 +46,11 @@ class WatchedRows:
         """Column types, if they are declared."""
         return getattr(self.rows, "types", None)
 
+    @property
+    def header(self) -> Any:
+        """Which column names messages may quote."""
+        return getattr(self.rows, "header", None)
+
     def blocks(self, rows: int) -> Iterator[Block]:
         """All rows in order, at most ``rows`` at a time."""
         count, weight = 0, 0.0

@@ -19,6 +19,7 @@ from ..sources import ArrayRows, FrameRows, LocalSource, is_rows, is_table, read
 from ..sources.array import unmasked
 from ..sources.checks import refuse_nan, refuse_non_finite
 from ..sources.frame import is_frame
+from ..sources.header import Header
 from ..sources.local import effective_threads, one_blas_thread
 from ..sources.owned import Owned, group_column, labels_of, length_of
 from ..sources.persons import split_frame
@@ -56,6 +57,9 @@ class Estimator(BaseEstimator):  # type: ignore[misc]
 
     # Whether it takes sparse arrays.
     _sparse: ClassVar[bool] = False
+
+    # Of the CSV file fitted: which of its column names messages may quote.
+    _header: Header | None = None
 
     # Called with each stage and release: the command line hangs its progress bar here.
     _watch: Callable[[Stage, Release[Any]], None] | None = None
@@ -109,6 +113,7 @@ class Estimator(BaseEstimator):  # type: ignore[misc]
                 self.feature_names_in_ = np.asarray(rows.names, dtype=object)
             elif hasattr(self, "feature_names_in_"):
                 del self.feature_names_in_
+            self._header = getattr(rows, "header", None)
             types = getattr(rows, "types", None)
             self.feature_types_in_ = ["float64"] * rows.n_features if types is None else list(types)
             return rows
@@ -168,6 +173,7 @@ class Estimator(BaseEstimator):  # type: ignore[misc]
         if not finite and not missing:
             refuse_nan(rows)
         if reset:
+            self._header = None
             self._set_types(X, rows)
         return rows
 
@@ -278,6 +284,13 @@ class Estimator(BaseEstimator):  # type: ignore[misc]
         if names is not None:
             return [str(name) for name in names]
         return [str(j) for j in range(self.n_features_in_)]
+
+    def _called(self) -> list[str]:
+        """A name for each column in messages: its number, if nobody has confirmed the header."""
+        return [
+            name if self._header is None or self._header.quotes(name) else f"number {j + 1}"
+            for j, name in enumerate(self._names())
+        ]
 
     def _reopen(self, X: Any, weight: Any = None) -> LocalSource:
         """Rows to predict on: as many columns, and the same names, as in ``fit``."""

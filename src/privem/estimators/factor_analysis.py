@@ -165,7 +165,7 @@ class FactorAnalysis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Syntheti
             return self._fit_privately(X, y, sample_weight, groups)
         rows = self._open(X, y, sample_weight, groups)
         q, noise = self._shape(rows.n_features)
-        frame, covariance = self._run(CovariancePlan(self._names()), rows)
+        frame, covariance = self._run(CovariancePlan(self._called()), rows)
         forget_private(self)
         return self._from_covariance(frame.mean, covariance, frame.count, q, noise)
 

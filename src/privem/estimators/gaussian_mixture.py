@@ -246,7 +246,7 @@ class GaussianMixture(Synthetic, MixtureDensity):
         rows = self._open(X, y, sample_weight, groups)
         d = rows.n_features
         plan = MixturePlan(
-            self._names(),
+            self._called(),
             self.n_components,
             self.covariance_type,
             float(self.reg_covar),

@@ -167,7 +167,7 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Es
             return self._fit_privately(X, y, sample_weight, groups)
         rows = self._open(X, y, sample_weight, groups)
         starts = self._starts(rows)
-        plan = KMeansPlan(self._names(), self.n_clusters, self.max_iter, self.tol, starts)
+        plan = KMeansPlan(self._called(), self.n_clusters, self.max_iter, self.tol, starts)
         with VerboseLloyd(self, self.verbose):
             frame, fit = self._run(plan, rows)
         forget_private(self)

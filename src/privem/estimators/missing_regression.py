@@ -304,7 +304,7 @@ class MissingCovariateRegression(TargetEstimator):
 
     def _warn_unscaled(self, region: Region | None, target: Region | None) -> None:
         """From the public bounds alone: columns that cannot be what the model takes them for."""
-        odd = [] if self.method == "moments" else unlike_standard_normal(region, self._names())
+        odd = [] if self.method == "moments" else unlike_standard_normal(region, self._called())
         said = [f"covariates that are standard normal, unlike the bounds of {', '.join(odd)}"]
         said *= bool(odd)
         if target is not None and off_centre(target).any():

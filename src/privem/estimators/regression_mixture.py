@@ -173,7 +173,7 @@ class RegressionMixture(TargetEstimator):
         rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31, size=4))
         if self.epsilon is not None:
             return self._fit_privately(rows, groups, start, rng)
-        names = [*self._names(), "the target"]
+        names = [*self._called(), "the target"]
         plan = RegressionMixturePlan(
             names, self.n_components, self.max_iter, self.tol, self.n_init, rng, start
         )

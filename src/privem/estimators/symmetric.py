@@ -61,7 +61,7 @@ def check_gradient_parameters(model: Any) -> None:
 def fit_exactly(model: Any, rows: Rows, regression: bool) -> None:
     """Fit by exact EM and set the attributes both estimators have."""
     init = _init(model)
-    names = [*model._names(), "the target"] if regression else model._names()
+    names = [*model._called(), "the target"] if regression else model._called()
     plan = SymmetricPlan(names, regression, model.noise_variance, init, model.max_iter, model.tol)
     fit = model._run(plan, rows)
     forget_private(model)

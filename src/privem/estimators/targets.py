@@ -130,6 +130,7 @@ class TargetEstimator(Estimator):
             self.feature_names_in_ = np.asarray(rows.names[:-1], dtype=object)
         elif hasattr(self, "feature_names_in_"):
             del self.feature_names_in_
+        self._header = getattr(rows, "header", None)
         types = getattr(rows, "types", None) or ["float64"] * rows.n_features
         self.feature_types_in_ = list(types[:-1])
         self._name_target(None if rows.names is None else rows.names[-1])

@@ -82,6 +82,8 @@ def read_file(
     if not path.exists():
         raise FileNotFoundError(f"no file or folder at {str(path)!r}")
     files = _files(path)
+    if header is not None and files[0].suffix != ".csv":
+        raise ValueError(f"{str(path)!r}: header= (--header, --no-header) is for CSV files")
     if files[0].suffix == ".npy":
         if without is not None or target is not None:
             raise ValueError(f"{str(path)!r}: a .npy file has no column names; slice the array")

@@ -38,9 +38,13 @@ class Header:
     public: Collection[str] | None = ()
     """Names that may be quoted; ``None``: all of them."""
 
+    def quotes(self, name: str) -> bool:
+        """Whether a message may quote this name."""
+        return self.public is None or name in self.public
+
     def say(self, name: str) -> str:
         """A column in a message: its name if that may be quoted, else its position."""
-        if self.public is None or name in self.public:
+        if self.quotes(name):
             return f"column {name!r}"
         return f"column number {list(self.names).index(name) + 1}"
 

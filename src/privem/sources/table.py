@@ -82,7 +82,7 @@ def read_categories(
     """
     label = repr(str(path))
     if path.suffix not in (".csv", ".parquet"):
-        rows = read_file(path)  # raises for what is no such file
+        rows = read_file(path, header=header)  # raises for what is no such file
         if not isinstance(rows, ArrayRows):
             raise ValueError(f"{label} is a folder; categories are read from one file")
         if columns is not None or isinstance(groups, str) or isinstance(weight, str):
@@ -127,6 +127,8 @@ def _read(
         raise ValueError(f"{label} is empty")
     if path.suffix not in (".csv", ".parquet"):
         raise ValueError(f"{label}: categories are read from a .csv or .parquet file")
+    if header is not None and path.suffix != ".csv":
+        raise ValueError(f"{label}: header= (--header, --no-header) is for CSV files")
     found = Header((), None)
     try:
         if path.suffix == ".parquet":
