@@ -39,6 +39,7 @@ from numpy.typing import NDArray
 from .core import Block, Release, Rows, Scratch, Stage
 from .noise.discrete import Discrete
 from .sources.cells import CellRows, fresh_key
+from .sources.secret import contributions
 from .tree import Array
 
 __all__ = ["Crowd", "Server", "message", "messages"]
@@ -51,7 +52,7 @@ def messages(stage: Stage, records: Array) -> NDArray[np.int64]:
     """What the devices of several people send, one row each; each depends on its record alone."""
     noise = _device_noise(stage)
     query: Any = stage.query
-    exact = query.contributions(Block(np.asarray(records, dtype=np.float64)), Scratch())
+    exact = contributions(query, Block(np.asarray(records, dtype=np.float64)), Scratch())
     return noise.encode_each(query, np.ascontiguousarray(exact.T))
 
 

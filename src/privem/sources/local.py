@@ -8,6 +8,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager
+from contextvars import copy_context
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any, TypeVar
@@ -19,6 +20,7 @@ from threadpoolctl import ThreadpoolController
 from ..core import Block, Release, Rows, Scratch, Stage
 from ..tree import RunningSum
 from .cells import CellRows, fresh_key
+from .secret import finite_sums, quietly
 from .views import pairs
 
 __all__ = ["LocalSource", "effective_threads", "one_blas_thread"]
@@ -107,17 +109,26 @@ class LocalSource:
 
     def release(self, stage: Stage) -> Release[Any]:
         """Sum the stage's query over all rows, apply its noise, publish."""
-        query, total = stage.query, RunningSum[Any]()
-        viewed = replace(self, rows=self._view(query))
-        for part in viewed.each(query, query.block_rows):
-            total.add(part)
-        value = total.value()
-        if value is None and stage.noise.private:
-            # No rows is nothing special to a private fit: the sum over none is zero.
-            value = query(Block(np.empty((0, self.rows.n_features))), Scratch())
+        query = stage.query
+        if stage.noise.private:
+            with quietly():
+                value = self._sum(query, finite_sums(query))
+                if value is None:
+                    # No rows is nothing special to a private fit: the sum over none is zero.
+                    value = query(Block(np.empty((0, self.rows.n_features))), Scratch())
+                return stage.noise.release(query, value)
+        value = self._sum(query, query)
         if value is None:
             raise ValueError("Found array with 0 sample(s): there are no rows to fit")
         return stage.noise.release(query, value)
+
+    def _sum(self, query: Any, function: Callable[[Block, Scratch], Any]) -> Any:
+        """The sum of the function over the blocks that the query looks at; ``None`` if none are."""
+        total = RunningSum[Any]()
+        viewed = replace(self, rows=self._view(query))
+        for part in viewed.each(function, query.block_rows):
+            total.add(part)
+        return total.value()
 
 
 def _cut(blocks: Iterator[Block], rows: int) -> Iterator[Block]:
@@ -151,7 +162,8 @@ def map_blocks(
     with ThreadPoolExecutor(threads) as pool:
         try:
             for block in blocks:
-                waiting.append(pool.submit(work, block))
+                # In a copy of our context: what we set NumPy to do about errors holds there too.
+                waiting.append(pool.submit(copy_context().run, work, block))
                 if len(waiting) >= 2 * threads:
                     yield waiting.popleft().result()
             while waiting:
