@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
 import numpy as np
@@ -24,6 +25,7 @@ from ..sources.local import effective_threads, one_blas_thread
 from ..sources.owned import Owned, group_column, labels_of, length_of
 from ..sources.persons import split_frame
 from ..sources.read import has_names, refuse_kind
+from ..sources.secret import quietly
 from ..sources.types import TYPES, type_name
 from .advice import advise
 from .federated import federated_people, open_federation, refuse_rows_arguments
@@ -159,7 +161,9 @@ class Estimator(BaseEstimator):  # type: ignore[misc]
             form: dict[str, Any] = {"dtype": [np.float64, np.float32], "ensure_all_finite": False}
             form["accept_sparse"] = "csr" if self._sparse else False
             try:
-                checked = validate_data(self, unmasked(X), reset=reset, **form)
+                # Converting a number to another type may overflow, and say so of one record.
+                with nullcontext() if finite else quietly():
+                    checked = validate_data(self, unmasked(X), reset=reset, **form)
             except (ValueError, OverflowError) as error:
                 if finite:
                     raise
@@ -348,7 +352,9 @@ class Estimator(BaseEstimator):  # type: ignore[misc]
 
     def _run_privately(self, plan: Plan[T], source: Source, meter: Meter) -> T:
         self._forget()
-        return run(plan, source, self._watch, meter)
+        # A caller's np.seterr(all="raise") must not end a fit that is being paid for.
+        with np.errstate(divide="warn", over="warn", under="ignore", invalid="warn"):
+            return run(plan, source, self._watch, meter)
 
     def save(self, path: str | os.PathLike[str]) -> Self:
         """Write the fitted model to a JSON file that :func:`privem.load` reads.

@@ -10,12 +10,9 @@ from numpy.typing import NDArray
 
 from ..models.region import Region
 from ..tree import Array
-from .parameters import check_float, for_columns
+from .parameters import check_float, check_sizes, for_columns
 
 __all__ = ["in_order", "region_of"]
-
-# A box's half width; its square is still a normal number.
-_NARROWEST = 1e-150
 
 
 def in_order(bounds: Any, names: Sequence[Any] | NDArray[Any] | None) -> Any:
@@ -56,8 +53,7 @@ def region_of(bounds: Any, d: int | None, isotropic: bool = False) -> Region | N
         d = max((np.size(side) for side in sides), default=1)
     if not isinstance(bounds, tuple | list) and np.ndim(bounds) == 0:
         radius = check_float("bounds", bounds, 0.0, strict=True)
-        if radius < _NARROWEST:
-            raise ValueError("bounds are too narrow for double precision")
+        check_sizes("bounds", radius)
         return Region.around_origin(radius, d)
     try:
         low, high = bounds
@@ -79,12 +75,8 @@ def region_of(bounds: Any, d: int | None, isotropic: bool = False) -> Region | N
         raise ValueError(
             f"bounds of feature {j} are ({low[j]:g}, {high[j]:g}): low must be below high"
         )
-    with np.errstate(over="ignore"):
-        half, middle = (high - low) / 2, low + high
-    if not (np.isfinite(half).all() and np.isfinite(middle).all()):
-        raise ValueError("bounds are too wide for double precision")
-    if (half < _NARROWEST).any():
-        raise ValueError("bounds are too narrow for double precision")
+    check_sizes("bounds", (low, high), least=0.0)
+    check_sizes("half the width of bounds", (high - low) / 2)
     return Region.box(low, high, isotropic)
 
 

@@ -26,7 +26,7 @@ from ..tree import Array
 from .federated import begin_mean, federated_people, refuse_rows_arguments
 from .measured import Measured, say_measured
 from .opening import private_rows
-from .parameters import check_float, check_int, check_option
+from .parameters import check_float, check_int, check_option, check_sizes
 from .people import People
 from .private import ESTIMATED, Terms
 
@@ -193,11 +193,12 @@ def private_mean(
     rows, flat = _open(x, groups)
     d = rows.n_features
     moment = None if tau is None else _per_column("tau", tau, d)
-    if moment is not None and (np.abs(moment) < 1e-150).any() and (moment > 0).all():
-        raise ValueError("tau is too small for double precision")
     if moment is not None and not (moment > 0).all():
         raise ValueError("tau must be above 0: it bounds a second moment")
+    if moment is not None:
+        check_sizes("the root of tau", np.sqrt(moment))
     origin = _per_column("centre", centre, d)
+    check_sizes("centre", origin, least=0.0)
     source, people = _source(rows, groups, trust, n_jobs)
     counted = people.public_count(relation)
     region = None if moment is None else Region.around_origin(1.0, d)

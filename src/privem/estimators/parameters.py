@@ -9,9 +9,11 @@ from typing import Any
 
 import numpy as np
 
+from ..models.rounding import LARGEST, SMALLEST
 from ..tree import Array
 
 __all__ = [
+    "check_all_sizes",
     "check_array_shape",
     "check_float",
     "check_int",
@@ -19,6 +21,7 @@ __all__ = [
     "check_one_start",
     "check_option",
     "check_samples",
+    "check_sizes",
     "for_columns",
 ]
 
@@ -98,6 +101,37 @@ def positions(some: Sequence[str], names: Sequence[str]) -> str:
     """
     where = [str(j + 1) for j, name in enumerate(names) if name in some]
     return f"column number{'s' * (len(where) > 1)} {', '.join(where)}"
+
+
+# Not numbers that sums over records are computed with.
+_UNBOUNDED = ("epsilon", "delta", "categories", "random_state")
+
+
+def check_sizes(name: str, value: Any, least: float = SMALLEST) -> None:
+    """Numbers whose products with each other and with records stay within double precision."""
+    size = np.abs(np.asarray(value, dtype=np.float64))
+    if not ((size >= least) & (size <= LARGEST)).all():
+        low = f"between {least:.2g} and" if least else "at most"
+        raise ValueError(
+            f"{name}: a private fit computes with numbers of a size {low} {LARGEST:.2g}; beyond, "
+            "sums over records would overflow or vanish. Use another unit of measurement"
+        )
+
+
+def check_all_sizes(parameters: Mapping[str, Any]) -> None:
+    """Refuse numbers among the parameters of a private fit that are too large to compute with.
+
+    What else is wrong with a parameter, its own check says.
+    """
+    for name, value in parameters.items():
+        if name in _UNBOUNDED or value is None or isinstance(value, str | bool | Mapping):
+            continue
+        try:
+            numbers = np.asarray(value, dtype=np.float64)
+        except (TypeError, ValueError, OverflowError):
+            continue
+        if np.isfinite(numbers).all():
+            check_sizes(name, numbers, least=0.0)
 
 
 def for_columns(what: str, given: Mapping[Any, Any], names: Any, otherwise: str) -> dict[str, Any]:

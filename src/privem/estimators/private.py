@@ -17,7 +17,7 @@ from ..plans.private.preamble import Preamble
 from ..statement import Statement
 from .advice import advise
 from .limits import region_of
-from .parameters import check_float, check_option
+from .parameters import check_float, check_option, check_sizes
 from .people import People
 
 __all__ = ["ESTIMATED", "Terms", "failure_of", "forget_private", "say_region"]
@@ -28,8 +28,6 @@ __all__ = ["ESTIMATED", "Terms", "failure_of", "forget_private", "say_region"]
 _ADDITIVE = ("auto", "gdp", "zcdp", "zcdp-loose", "rdp", "pld", "moments")
 _ADDITIVE_LAPLACE = ("zcdp", "zcdp-loose")
 _LAPLACE = ("llg", "laplace", "ll", "dplloyd")
-# Weights are multiplied with tiny responsibilities: far from where doubles end.
-_WEIGHTS = (1e-30, 1e30)
 # What a statement says of bounds that nobody gave.
 ESTIMATED = "estimated from noisy histograms, paid for"
 # The part of delta that covers the bound on the number of records failing.
@@ -88,8 +86,7 @@ class Terms:
         check_option("accountant", accountant, tuple(ACCOUNTANTS))
         check_option("neighbours", neighbours, ("add-remove", "replace-one"))
         max_weight = check_float("max_weight", max_weight, 0.0, strict=True)
-        if not _WEIGHTS[0] <= max_weight <= _WEIGHTS[1]:
-            raise ValueError(f"max_weight must lie in {_WEIGHTS}, got {max_weight}; scale weights")
+        check_sizes("max_weight", max_weight)
         region = region_of(bounds, n_features, isotropic)
         return cls(epsilon, delta, region, mechanism, accountant, neighbours, max_weight)
 

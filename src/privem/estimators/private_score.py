@@ -19,7 +19,7 @@ from ..statement import Statement
 from .advice import advise
 from .base import Estimator
 from .measured import Measured, say_measured
-from .parameters import check_float
+from .parameters import check_float, check_sizes
 from .private import Terms
 
 __all__ = ["PrivateScore", "PrivatelyScored"]
@@ -121,6 +121,7 @@ class PrivatelyScored(Estimator):
         )
         high = highest(density)
         low = lowest(density) if floor is None else check_float("floor", floor, -math.inf)
+        check_sizes("floor, and the largest log-density", (low, high), least=0.0)
         if not low < high:
             raise ValueError(f"floor={low:g} is not below {high:g}, the largest log-density")
         if isinstance(X, Federation):

@@ -16,7 +16,7 @@ from ..plans.symmetric import SymmetricPlan
 from ..statement import Statement
 from .advice import advise
 from .limits import in_order
-from .parameters import check_array_shape, check_float, check_int, check_option
+from .parameters import check_array_shape, check_float, check_int, check_option, check_sizes
 from .people import People
 from .private import ESTIMATED, Terms, forget_private, say_region
 
@@ -37,9 +37,8 @@ def check_gradient_parameters(model: Any) -> None:
     check_float("tol", model.tol, 0.0)
     check_float("step", model.step, 0.0, strict=True)
     for name in ("clip", "tau"):
-        value = getattr(model, name)
-        if value is not None and check_float(name, value, 0.0, strict=True) < 1e-150:
-            raise ValueError(f"{name} is too small for double precision")
+        if getattr(model, name) is not None:
+            check_float(name, getattr(model, name), 0.0, strict=True)
     if check_float("failure", model.failure, 0.0, strict=True) >= 1:
         raise ValueError(f"failure is a probability below 1, got {model.failure}")
     if isinstance(model.averaging, bool | np.bool_) is False:
@@ -49,6 +48,9 @@ def check_gradient_parameters(model: Any) -> None:
             raise ValueError("trust='local' is for private fits: give epsilon")
         return
     model._terms(None)
+    for name in ("noise_variance", "clip", "tau", "step"):
+        if getattr(model, name) is not None:
+            check_sizes(name, getattr(model, name))
     if model.n_iter is not None:
         check_int("n_iter", model.n_iter, 1)
     if model.method != "gradient" and (model.mechanism == "robust" or model.batch == "partition"):

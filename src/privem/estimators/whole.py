@@ -1,10 +1,12 @@
-"""A fit that fails leaves its estimator as it was."""
+"""What holds for the ``fit`` of every estimator."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from functools import wraps
 from typing import Any, TypeVar
+
+from .parameters import check_all_sizes
 
 __all__ = ["whole"]
 
@@ -15,11 +17,14 @@ def whole(fit: Fit) -> Fit:
     """A ``fit`` that sets all of its attributes or, if it raises, none.
 
     Otherwise a refit that fails could leave the last fit's parameters and statement beside the
-    columns of other data. ``Estimator`` wraps the ``fit`` of every class in this.
+    columns of other data. A private fit first refuses numbers that its sums cannot be computed
+    with. ``Estimator`` wraps the ``fit`` of every class in this.
     """
 
     @wraps(fit)
     def fitted(self: Any, *args: Any, **more: Any) -> Any:
+        if getattr(self, "epsilon", None) is not None:
+            check_all_sizes(self.get_params(deep=False))
         before = dict(vars(self))
         try:
             return fit(self, *args, **more)

@@ -13,6 +13,7 @@ import numpy as np
 
 from ..models.cells import Cell
 from ..models.region import Region
+from ..models.rounding import LARGEST, SMALLEST
 from ..models.sensitivity import MomentWeights
 from .codec import BadMessage
 
@@ -32,8 +33,6 @@ __all__ = [
 # More than any plan asks for, and few enough to hold.
 MOST_NUMBERS = 2**22
 _MOST_CELLS = 2**20
-# Sensitivities are products of a few such numbers: none of them under- or overflows.
-_SMALL, _LARGE = 2.0**-100, 2.0**100
 
 
 def need(condition: Any) -> None:
@@ -62,13 +61,13 @@ def number(value: Any, low: float, strict: bool = False) -> None:
 def ordinary(value: Any, zero: bool = False) -> None:
     """A positive number (or zero, if that may be) of a magnitude whose powers are numbers too."""
     number(value, 0.0)
-    need(_SMALL <= value <= _LARGE or (zero and value == 0))
+    need(SMALLEST <= value <= LARGEST or (zero and value == 0))
 
 
 def magnitudes(value: Any, positive: bool = False) -> None:
     """No entry of an array is larger than ordinary numbers are; nor smaller, if all are."""
-    need((np.abs(value) <= _LARGE).all())
-    need(not positive or (value >= _SMALL).all())
+    need((np.abs(value) <= LARGEST).all())
+    need(not positive or (value >= SMALLEST).all())
 
 
 def region(value: Any, d: int, data: bool = False) -> None:

@@ -1,12 +1,18 @@
-"""Bounds on floating-point error, from public numbers alone (``docs/proofs/release.md``)."""
+"""Bounds on floating-point error, from public numbers alone (``docs/proofs/release.md``).
+
+They hold as long as nothing overflows. Every number that a private fit is given, and every one that
+a party is asked with, is therefore zero or of a size between ``SMALLEST`` and ``LARGEST``: what
+queries and plans compute are products of a few of them.
+"""
 
 from __future__ import annotations
 
 import math
 
-__all__ = ["U", "gamma"]
+__all__ = ["LARGEST", "SMALLEST", "U", "gamma"]
 
 U = 2.0**-53
+SMALLEST, LARGEST = 2.0**-100, 2.0**100
 
 
 def gamma(k: float) -> float:

@@ -69,10 +69,12 @@ class Discrete:
         """Lattice, noise and cost of each group of a ``PrivateQuery``, before any row is read."""
         error = query.rounding(self.rows)
         cell = getattr(query, "cell", None)
-        spent = (self._spend(group, error) for group in query.groups(self.neighbours))
+        # A sensitivity is that of a record of the largest weight: there are at most so many.
+        most = self.rows / max(1.0, getattr(query, "cap_weight", 1.0))
+        spent = (self._spend(group, error, most) for group in query.groups(self.neighbours))
         return tuple(spent if cell is None else (replace(s, cell=cell.index) for s in spent))
 
-    def _spend(self, group: Group, error: float) -> Spent:
+    def _spend(self, group: Group, error: float, most: float) -> Spent:
         d = group.dimension
         # Norms of a vector of d numbers: of a half step each, twice; and of an L2 error in L1.
         gaussian = group.kind == "gaussian"
@@ -94,8 +96,8 @@ class Discrete:
         share = 1.0 / self.multiplier - unit * 2.0**-bits
         wanted = (group.sensitivity + slack) / share * (1 + 2.0**-40)
         grid = math.ldexp(1.0, math.frexp(wanted)[1] - 1 - bits)
-        # One record moves no number by more than the sensitivity; rows of them by rows times it.
-        if self.rows * (group.sensitivity + slack) / grid >= _LIMIT:
+        # One record moves no number by more than the sensitivity; all of them by so many times it.
+        if most * (group.sensitivity + slack) / grid >= _LIMIT:
             raise NoSuchNoise(
                 "epsilon is too large: so little noise cannot be added exactly to a sum over up "
                 f"to {self.rows:.2g} records. Use a smaller epsilon (above 20 or so it protects "
@@ -137,8 +139,9 @@ class Discrete:
 def lattice(exact: Array, spent: Spent) -> NDArray[np.int64]:
     """Sums in whole lattice steps: the one rounding.
 
-    Clamping moves neighbours no further apart. NaN cannot occur, records were clipped; if it did,
-    it must not become the integer -2^63, to which no noise can be added.
+    Clamping moves neighbours no further apart. Sources let no sum be anything but finite
+    (:mod:`privem.sources.secret`). Whoever else calls this with NaN gets 0, and not the integer
+    -2^63, to which no noise can be added.
     """
     steps = np.nan_to_num(np.rint(exact / spent.grid), nan=0.0)
     return np.asarray(np.clip(steps, -_LIMIT, _LIMIT).astype(np.int64))

@@ -104,6 +104,7 @@ class Course:
 
     def to(self, state: Symmetric, step: Array, variance: float) -> Course:
         """A step more: from where, and its noise's variance in each entry."""
+        variance = min(variance, 1e100 * self.size)  # what says nothing has a weight all the same
         noise = step.size * variance / self.size
         left = max(1 / (1 + self.weight), 1e-30)
         weight = 1 / (noise + _QUARTER * left)

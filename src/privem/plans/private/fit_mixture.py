@@ -23,6 +23,8 @@ __all__ = ["PrivateMixtureFit", "PrivateMixturePlan", "to_data", "to_unit"]
 _FRAME_SHARE = (0.045, 0.105)
 # Iterations reserved for when neither the caller nor the noise level can say.
 _ITERATIONS = 10
+# Variances of a given start, in unit coordinates.
+_NARROWEST, _WIDEST = 1e-12, 1e12
 
 
 @dataclass(frozen=True)
@@ -127,6 +129,16 @@ def to_data(mixture: Mixture, region: Region) -> Mixture:
 
 
 def to_unit(mixture: Mixture, region: Region) -> Mixture:
-    """The inverse of :func:`to_data`, pulled into the region."""
+    """The inverse of :func:`to_data`, pulled into the region, deviations within public limits.
+
+    A start that is off by more says nothing, and rounding would have no bound under it.
+    """
     means = region.inside((mixture.means - region.centre) / region.scale)
-    return _scaled(mixture, means, 1.0 / region.scale)
+    scaled = _scaled(mixture, means, 1.0 / region.scale)
+    if mixture.covariance_type in ("diag", "spherical"):
+        return replace(scaled, covariances=np.clip(scaled.covariances, _NARROWEST, _WIDEST))
+    values, vectors = np.linalg.eigh(scaled.covariances)
+    if values.min() >= _NARROWEST and values.max() <= _WIDEST:
+        return scaled
+    values = np.clip(values, _NARROWEST, _WIDEST)[..., None, :]
+    return replace(scaled, covariances=(vectors * values) @ np.swapaxes(vectors, -1, -2))

@@ -229,7 +229,8 @@ class GradientSteps:
             release = yield from self.asking.ask(query, "em", f"step {t + 1}", cell, each)
             mean = release.statistics.total / self.asking.records(cell)
             beta = state.beta + self.step * mean
-            beta = beta * min(1.0, most / max(float(np.linalg.norm(beta)), 1e-300))
+            with np.errstate(over="ignore"):  # an infinite length is pulled in to nothing
+                beta = beta * min(1.0, most / max(float(np.linalg.norm(beta)), 1e-300))
             state = Symmetric(beta, state.variance)
             if t >= self.iterations // 2:
                 late.append(state.beta)

@@ -96,6 +96,7 @@ class ScoringSteps:
             self.cap_weight,
         )
 
+    @np.errstate(over="ignore")  # of noise beyond all numbers nothing stands out
     def _update(
         self, state: Symmetric, course: Course, release: Release[GradientSums], count: float
     ) -> tuple[Symmetric, Course]:

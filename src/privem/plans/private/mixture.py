@@ -59,6 +59,8 @@ _BACKGROUND = (0.005, 0.1)
 MOST_ITERATIONS = 30
 # Unit-coordinate variance floor: a hundred-thousandth of the region.
 _FLOOR = 1e-5
+# The smallest eigenvalue under a prior, over the sum of all.
+_RATIO = 1e-10
 
 
 @dataclass(frozen=True)
@@ -338,6 +340,14 @@ class PrivateMixture:
             n = parts.count[:, None]
             kind = state.covariance_type
             means, covariances = self.prior.shrink(means, n, covariances, kind)
+            if kind in ("full", "tied"):  # a prior mean far away makes them all but singular
+                stack = covariances.reshape(-1, *covariances.shape[-2:])
+                tops = np.maximum(np.trace(stack, axis1=1, axis2=2), _FLOOR)
+                raised = [
+                    soften(c, max(_FLOOR, _RATIO * top), 0.0, top)
+                    for c, top in zip(stack, tops.tolist(), strict=True)
+                ]
+                covariances = np.reshape(raised, covariances.shape)
             weights = self.prior.counts(parts.count)
         weights = np.maximum(weights, 1e-12 * self.count)
         weights = weights / weights.sum()

@@ -210,4 +210,6 @@ def _to_unit(
     weights, slopes, intercepts, variances = start
     y = float(region.scale[-1])
     first = (intercepts + slopes @ region.centre[:-1] - region.centre[-1]) / y
-    return weights, slopes * (region.scale[:-1] / y), first, np.maximum(variances / y**2, _FLOOR)
+    # Within what an M-step may lead to.
+    slopes = np.clip(slopes * (region.scale[:-1] / y), -1e6, 1e6)
+    return weights, slopes, np.clip(first, -1e6, 1e6), np.clip(variances / y**2, _FLOOR, 4.0)
