@@ -7,6 +7,7 @@ import pytest
 import scipy.sparse
 
 from privem import KMeans
+from privem.federation import Federation, Party
 
 FORMS = ("csr_array", "csr_matrix", "csc_array", "coo_array")
 
@@ -51,6 +52,15 @@ def test_no_dense_copy_is_ever_made():
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 72 * 2**20
+
+
+def test_a_party_may_hold_sparse_rows():
+    X = mostly_zero()
+    parts = [scipy.sparse.csr_matrix(X[:200]), scipy.sparse.coo_array(X[200:300]), X[300:]]
+    parties = [Party(rows, name) for rows, name in zip(parts, "abc", strict=True)]
+    federation = Federation(parties, protection="plain")
+    ours, central = (KMeans(3, epsilon=None).fit(rows) for rows in (federation, X))
+    np.testing.assert_allclose(ours.cluster_centers_, central.cluster_centers_, atol=1e-12)
 
 
 @pytest.mark.parametrize("groups", [None, np.arange(20_000) // 2])

@@ -15,7 +15,7 @@ from ..sources import ArrayRows, FrameRows, LocalSource, is_table, read_file, re
 from ..sources.array import unmasked
 from ..sources.frame import is_frame, is_lazy
 from ..sources.joined import JoinedRows
-from ..sources.owned import Owned, group_column, labels_of
+from ..sources.owned import Owned, group_column, labels_of, length_of
 from ..sources.persons import split_frame
 from ..sources.read import refuse_kind
 from ..sources.scan import ScanRows
@@ -222,7 +222,7 @@ def _joined(rows: Any, y: Any) -> Rows:
         target = np.asarray(unmasked(y), dtype=np.float64)
     except (TypeError, ValueError):
         raise ValueError("y must be numbers") from None
-    n = len(opened.X if isinstance(opened, ArrayRows) else opened.frame)
+    n = length_of(opened)
     if target.shape != (n,):
         raise ValueError(f"y has shape {target.shape}, expected ({n},)")
     name = str(getattr(y, "name", None) or "target")

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import issparse
 
 from ..core import Rows
 from .array import ArrayRows, unmasked
@@ -86,4 +87,5 @@ def read_rows(X: Any, weight: str | NDArray[np.float64] | None = None) -> Rows:
         if weight is not None:
             raise TypeError("give the weight when opening the rows: read_file(path, weight=...)")
         return rows
-    return ArrayRows(np.asarray(unmasked(X)), weight)
+    array: Any = X
+    return ArrayRows(array.tocsr() if issparse(X) else np.asarray(unmasked(X)), weight)
