@@ -163,6 +163,26 @@ def test_names_that_the_caller_gave_need_no_confirming(tmp_path):
     assert len(model.predict(path)) == 3
 
 
+def test_opened_rows_have_the_names_of_the_fit(tmp_path):
+    """Else a confirmed header in another order, or another file, would be taken by position."""
+    path, other = written(tmp_path, "a,b,c"), written(tmp_path, "Friedegund,b,a", "other.csv")
+    bare = written(tmp_path, "1,2,3", "bare.csv")
+    model = KMeans(1, epsilon=None).fit(path)
+    line = RegressionMixture(1, epsilon=None).fit(path, "c")
+    assert len(model.predict(read_file(path, header=True))) == 3
+    assert len(line.log_likelihood(read_file(path, target="c"), None)) == 3
+    for attempt in (
+        lambda: model.predict(read_file(other, header=True)),
+        lambda: model.predict(read_file(bare, header=False)),
+        lambda: line.predict(read_file(other, ["b", "a"])),
+        lambda: line.log_likelihood(read_file(other, target="b"), None),
+    ):
+        with pytest.raises(ValueError, match="match those of the fit") as error:
+            attempt()
+        quotes_nothing(error.value)
+    assert len(model.predict(tmp_path / "x.csv")) == 3
+
+
 def test_every_file_of_a_folder_begins_with_the_same_line(tmp_path):
     written(tmp_path, "a,b,c", "1.csv")
     written(tmp_path, "41.7731,5.0917,88.1", "2.csv")

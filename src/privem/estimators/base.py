@@ -315,7 +315,18 @@ class Estimator(BaseEstimator):  # type: ignore[misc]
                 f"X has {rows.n_features} features, but {type(self).__name__} is expecting "
                 f"{self.n_features_in_} features as input"
             )
+        self._refuse_other_names(rows.names)
         return rows if finite else private_rows(rows)
+
+    def _refuse_other_names(self, names: Sequence[str] | None) -> None:
+        """Raise if columns that have names are not those of the fit, in their order."""
+        fitted = getattr(self, "feature_names_in_", None)
+        if names is None or fitted is None or list(names) == self._names():
+            return
+        raise ValueError(
+            "The feature names of the rows should match those of the fit, in the same order; open "
+            f"them with read_file(path, columns={self._names()})"
+        )
 
     def _file_columns(self, X: Any) -> list[str] | None:
         """Columns are taken from a file by name, so that extra ones do no harm."""

@@ -113,6 +113,7 @@ class TargetEstimator(Estimator):
                     f"X has {X.n_features - 1} features and a target, but {type(self).__name__} is "
                     f"expecting {self.n_features_in_} features as input"
                 )
+            self._refuse_other_names(None if X.names is None else X.names[:-1])
             return unchecked(X) if missing else X
         X, y = _by_name(X, y)
         target = check_target(y)
