@@ -122,8 +122,9 @@ def _valid_covariance(covariance: Array) -> Array:
     """
     covariance = (covariance + covariance.T) / 2
     # Columns in units of their own keep their digits, and eigh stays away from overflow.
-    largest = max(float(np.max(np.abs(covariance), initial=0.0)), np.finfo(float).tiny)
-    unit = np.sqrt(np.clip(np.diag(covariance), 1e-32 * largest, largest))
+    tiny = np.finfo(float).tiny  # also of columns that are all zero
+    largest = max(float(np.max(np.abs(covariance), initial=0.0)), tiny)
+    unit = np.sqrt(np.clip(np.diag(covariance), max(1e-32 * largest, tiny), largest))
     scaled = covariance / unit / unit[:, None]
     try:  # A tenth of the time of eigenvalues, and most often enough.
         np.linalg.cholesky(scaled)
