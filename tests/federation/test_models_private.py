@@ -89,7 +89,7 @@ class Played(Federation):
         self._active = federation.present
         self._record = Recorded(releases)
 
-    def begin(self, terms, failure=0.0, private=None):
+    def begin(self, terms, failure=0.0, private=None, budget=None):
         self.run = "played"
 
     def release(self, stage):

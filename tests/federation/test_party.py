@@ -10,8 +10,14 @@ from privem.core import Spent
 from privem.federation import Federation, Party, PartyRefused
 from privem.federation.answer import Question
 from privem.federation.codec import MAX_BYTES, BadMessage, decode
-from privem.federation.messages import Request, plan_hash, read_reply, write_question
-from privem.federation.wire import check_query, pack
+from privem.federation.messages import (
+    Request,
+    RunTerms,
+    plan_hash,
+    read_reply,
+    write_question,
+)
+from privem.federation.wire import check_query
 from privem.models.bounds import OctaveQuery, PlaceQuery
 from privem.models.count import CountQuery
 from privem.models.gaussian_mixture import Mixture, MixtureQuery
@@ -55,11 +61,12 @@ class Server:
         base = Request(self.agreement.hash, self.run, self.plan, self.round, 1, b"", b"")
         return dataclasses.replace(base, **changes)
 
-    def begin(self, terms=None, failure=0.0, private=None, **changes):
-        body = {"terms": terms or TERMS, "failure": failure, "private": private}
+    def begin(self, terms=None, failure=0.0, private=None, budget=None, **changes):
+        budget = (100.0, 1e-6, "auto") if private and budget is None else budget
+        opening = RunTerms(terms or TERMS, failure, private, budget)
         if terms is None:
-            self.plan = plan_hash(TERMS, failure, private)
-        request = self.request(round=0, step=0, payload=pack("terms", body))
+            self.plan = opening.hash
+        request = self.request(round=0, step=0, payload=opening.to_bytes())
         answer = self.send(dataclasses.replace(request, **changes))
         self.round = 1
         return answer
@@ -387,7 +394,7 @@ def test_a_refusal_ends_the_fit_with_its_reason(blobs):
 
 def test_a_plan_says_whether_there_is_noise(blobs):
     """The same terms without noise are another plan, which the party has not agreed to."""
-    choosy = Server(blobs, plans=[plan_hash(TERMS, 0.0, True)])
+    choosy = Server(blobs, plans=[plan_hash(TERMS, 0.0, True, (100.0, 1e-6, "auto"))])
     refused(choosy.begin(private=False), "takes no part in such a plan")
     assert choosy.begin(private=True)[0]
 

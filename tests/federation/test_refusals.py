@@ -14,7 +14,7 @@ from privem.federation.codec import BadMessage, decode, encode
 from privem.federation.encrypted import open_message
 from privem.federation.masked import MaskedSums, TooFewParties
 from privem.federation.masking import _about, _session
-from privem.federation.messages import Request, plan_hash, read_reply, write_question
+from privem.federation.messages import Request, RunTerms, read_reply, write_question
 from privem.federation.wire import pack
 from privem.models.count import CountQuery
 from privem.models.moments import MomentsQuery, SumsQuery
@@ -24,7 +24,7 @@ from privem.noise.exact import Exact
 from .conftest import federate, split
 from .test_party import Server, asked
 
-TERMS = {"terms": {}, "failure": 0.0, "private": None}
+TERMS = {"terms": {}, "failure": 0.0, "private": None, "budget": None}
 HUGE = asked(CountQuery(), Discrete(1e-3, "add-remove", 1000.0))
 SEALED = (b"", b"not a ciphertext")
 
@@ -172,7 +172,8 @@ class Cheat:
         federation = Federation(list(self.parties.values()), protection="masked", **more)
         self.agreements = dict.fromkeys(self.parties, federation.agreement)
         self.agreement = federation.agreement
-        self.run, self.plan = uuid.uuid4().hex, plan_hash({}, 0.0, private)
+        opening = RunTerms({}, 0.0, private, (1.0, 1e-6, "auto") if private else None)
+        self.run, self.plan, self.terms = uuid.uuid4().hex, opening.hash, opening.to_bytes()
         if private:
             noise, query = Discrete(8.0, "add-remove", 1000.0), CountQuery()
             self.question = Question("x", query, noise, noise.price(query))
@@ -182,7 +183,6 @@ class Cheat:
         session = _session(self.agreement, self.run)
         self.server = MaskedSums(self.agreement.scheme, session)
         self.before = self.server.state()
-        self.terms = pack("terms", {"terms": {}, "failure": 0.0, "private": private})
 
     def send(self, name, round, step, question, payload):
         federation = self.agreements[name].hash

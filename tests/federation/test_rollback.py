@@ -18,7 +18,7 @@ from privem.federation.codec import decode
 from privem.federation.masked import MaskedSums
 from privem.federation.masking import _about, _session
 from privem.federation.memory import Memory
-from privem.federation.messages import Request
+from privem.federation.messages import Request, RunTerms
 from privem.federation.ratchet import Stream, derive, fingerprint, framed, noise_key
 from privem.federation.wire import pack, unpack
 from privem.models.count import CountQuery
@@ -29,7 +29,7 @@ from .conftest import federate, split
 from .test_party import NOISE, TERMS, Server, asked, bounded, refused
 
 MOMENTS = bounded("joint", radius=2.0)
-BEGIN = pack("terms", {"terms": TERMS, "failure": 0.0, "private": None})
+BEGIN = RunTerms(TERMS).to_bytes()
 
 
 class Kept(InProcess):
@@ -253,7 +253,7 @@ def test_every_part_of_the_context_is_in_the_key():
         context = dict(zip(CONTEXT, values, strict=True))
         request = Request(**context, step=1, payload=b"")
         for rows, total in itertools.product((b"r" * 32, b"s" * 32), ([1, 2], [1, 3], [2], [])):
-            memory, masks = Memory(secret=b"0" * 32).begun(request, 0.0, True, rows)
+            memory, masks = Memory(secret=b"0" * 32).begun(request, RunTerms({}), rows, False)
             stream = memory.asked(request).noise(np.array(total, dtype=np.int64))
             inputs = (*values, rows, *total)
             assert found.setdefault(stream.bits(16), inputs) == inputs

@@ -91,7 +91,8 @@ def take_part(
             emit(f"{place.name}: {text}\n")
 
         terms = place.terms
-        app = client_app(party, keep)
+        party.store = keep
+        app = client_app(party)
         ca = terms.ca.encode("ascii")
         Node(app, terms.address, ca, place.key, folder / "node", say).serve()
 

@@ -39,7 +39,8 @@ def open_federation(estimator: Estimator, X: Federation, weight: Any, groups: An
     private = getattr(estimator, "epsilon", None) is not None
     failure = _failure(X, estimator.delta, estimator.neighbours) if private else 0.0
     params = estimator.get_params(deep=False)
-    X.begin(_terms(type(estimator).__name__, params), failure, private)
+    budget = _budget(params) if private else None
+    X.begin(_terms(type(estimator).__name__, params), failure, private, budget)
     return X
 
 
@@ -49,7 +50,12 @@ def begin_mean(X: Federation, params: Mapping[str, Any]) -> None:
     if X.target or X.categories is not None:
         raise ValueError("private_mean is of columns of numbers: parties without y= or categories=")
     failure = _failure(X, params["delta"], params["neighbours"])
-    X.begin(_terms("private_mean", params), failure, True)
+    X.begin(_terms("private_mean", params), failure, True, _budget(params))
+
+
+def _budget(params: Mapping[str, Any]) -> tuple[float, float, str]:
+    """What all questions of a fit cost at most, and by which accountant."""
+    return float(params["epsilon"]), float(params["delta"]), str(params["accountant"])
 
 
 def federated_people(X: Federation) -> People:

@@ -1,5 +1,7 @@
 """What a party has given away, counted by itself.
 
+:func:`bill` is the account after an answer, or a refusal to give it.
+
 Questions about a cell of a run's partition concern the records in that cell alone. Cells are drawn
 by the party itself, anew for each run, so whoever is in one cell of a run pays for its questions
 and for none of another cell's. :func:`dearest` prices a run's cells by an event that is no cheaper
@@ -12,18 +14,33 @@ section 4).
 
 from __future__ import annotations
 
+import copy
+import hashlib
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import zip_longest
+from typing import Any, Self
 
-from ..accounting import Composed, Event, Failure, Gaussian, Laplace, compose, epsilon, flatten
+from ..accounting import (
+    Composed,
+    Event,
+    Failure,
+    Gaussian,
+    Laplace,
+    compose,
+    epsilon,
+    flatten,
+    mu_for,
+)
 from ..core import Spent
-from ..meter import event_of
+from ..meter import cost, event_of
+from .agreement import Agreement
 from .answer import Question
 from .codec import BadMessage
+from .memory import Memory
 
-__all__ = ["OwnBudget", "believe", "chosen", "dearest"]
+__all__ = ["OwnBudget", "believe", "bill", "check_exact", "chosen", "dearest"]
 
 _STEPS = (2**24, 2**40)
 # Records that a party reckons with at least, where none were agreed on.
@@ -31,6 +48,10 @@ _ROWS = 2.0**20
 # How much less noise, relative to what one record moves, it then puts up with; and from where on
 # it charges that.
 _LEAST, _NEAR = 0.45, 0.99
+# By how much costs of the same noise, computed in two ways, may differ.
+_HAIR = 1e-9
+# By how much a party's own reckoning of a run may exceed what its terms say.
+_NEARLY = 1e-6
 # A Laplace release of multiplier m tells no more than a Gaussian one of m sqrt(2/pi), rounded down.
 _AS_GAUSSIAN = 0.7978845
 
@@ -106,8 +127,20 @@ class OwnBudget:
         """How many exact answers were given: no finite epsilon bounds those."""
         self.roster = ""
         """With whom: all exact answers of a party are added up with those of the same others."""
+        self.reserved = b""
+        """Which answer was paid for and has not left: of a message that is being answered."""
 
-    def _cost(self, more: Sequence[tuple[int, Spent]], failure: float) -> float:
+    @classmethod
+    def of(cls, values: Mapping[str, Any]) -> Self:
+        """The inverse of ``vars``."""
+        account = cls(values["limit"], values["delta"])
+        vars(account).update(values)
+        return account
+
+    def _cost(self, more: Sequence[tuple[int, Spent]] = (), failure: float = 0.0) -> float:
+        return chosen(self._events(more, failure), self.delta)
+
+    def _events(self, more: Sequence[tuple[int, Spent]], failure: float) -> list[Event]:
         events: list[Event] = [Failure(f) for f in (*self.failures, failure) if f]
         partitions: dict[int, dict[int, list[Spent]]] = {}
         for run, spent in (*self.spent, *more):
@@ -117,15 +150,42 @@ class OwnBudget:
                 partitions.setdefault(run, {}).setdefault(spent.cell, []).append(spent)
         for cells in partitions.values():
             events += dearest(cells.values())
-        return chosen(events, self.delta)
+        return events
+
+    def of_run(self, run: int) -> list[Spent]:
+        """What a run's private answers cost so far."""
+        return [spent for number, spent in self.spent if number == run]
+
+    def grants(self, budget: tuple[float, float, str], failure: float) -> bool:
+        """Whether a whole run of this epsilon and delta fits what is left.
+
+        It is taken for one Gaussian release of that cost, or added to what was spent if that is
+        less, as it is where all noise is Laplace.
+        """
+        if self.limit is None:
+            return True
+        epsilon, delta, _ = budget
+        costs = [self._cost() + epsilon] if delta <= self.delta else []
+        if delta > failure:
+            whole = Gaussian(1 / mu_for(epsilon, delta - failure))
+            costs.append(chosen([*self._events((), failure), whole], self.delta))
+        return min(costs, default=math.inf) <= self.limit * (1 + _HAIR)
 
     def charge(
-        self, prices: Sequence[Spent], failure: float = 0.0, run: int = 0, roster: str = ""
+        self,
+        prices: Sequence[Spent],
+        failure: float = 0.0,
+        run: int = 0,
+        roster: str = "",
+        answer: bytes = b"",
     ) -> bool:
         """Add a cost if the limit allows; ``False``, and nothing added, if not.
 
         An exact answer (no prices) has no finite cost: it is counted, and with whom it was given.
+        ``answer`` names what is paid for: if that was ``reserved`` before, it is not paid twice.
         """
+        if answer and answer == self.reserved:
+            return True
         priced = [(run, spent) for spent in prices]
         if self.limit is not None:
             if not prices:
@@ -136,16 +196,17 @@ class OwnBudget:
         self.failures = (*self.failures, failure) if failure else self.failures
         if not prices:
             self.exact, self.roster = self.exact + 1, roster
+        self.reserved = answer
         return True
 
     def limit_to(
-        self, limit: float | None, delta: float, despite_exact_answers: bool = False
+        self, limit: float | None, delta: float | None, despite_exact_answers: bool = False
     ) -> None:
         """Set another limit; raises ValueError where exact answers make it an empty promise.
 
         With ``despite_exact_answers`` it is a limit on private answers alone.
         """
-        other = OwnBudget(limit, delta)
+        other = OwnBudget(limit, self.delta if delta is None else delta)
         if limit not in (None, self.limit) and self.exact and not despite_exact_answers:
             raise ValueError(
                 f"{self.account}: a limit of epsilon={limit:g} promises nothing about rows that "
@@ -157,7 +218,7 @@ class OwnBudget:
     @property
     def epsilon(self) -> float:
         """What all answers so far cost, at the party's delta; infinite if one was exact."""
-        return math.inf if self.exact else self._cost((), 0.0)
+        return math.inf if self.exact else self._cost()
 
     @property
     def account(self) -> str:
@@ -165,6 +226,45 @@ class OwnBudget:
         if self.exact:
             return f"exact answers: {self.exact}; no finite epsilon"
         return f"epsilon {self.epsilon:.6g} at delta {self.delta:.3g}"
+
+
+def check_exact(account: OwnBudget, agreement: Agreement) -> None:
+    """Refuse exact sums that nothing pays for, or that could be subtracted from each other.
+
+    Two over different parties differ by the sums of those who are in one of them. So exact sums
+    are over all members, and all that a party ever takes part in over the same ones.
+    """
+    if agreement.no_exact:
+        raise BadMessage(agreement.no_exact)
+    if account.limit is not None:
+        raise BadMessage(
+            "the question exceeds this party's own budget: it has a limit, and an exact answer has "
+            "no finite cost"
+        )
+    if account.exact and account.roster != agreement.roster:
+        raise BadMessage(
+            "this party has given exact answers together with other parties, or under other keys: "
+            "the difference of the two sums would show single parties' own"
+        )
+
+
+def bill(question: Question, memory: Memory, account: OwnBudget, agreement: Agreement) -> OwnBudget:
+    """The account after the answer that ``memory`` is about; raises where it is not given."""
+    prices = believe(question, agreement.rows) if question.prices else ()
+    if memory.private not in (None, bool(prices)):
+        raise BadMessage("the run's terms speak of other noise than the question")
+    if not prices:
+        check_exact(account, agreement)
+    run, after = len(memory.runs), copy.copy(account)
+    failure = memory.failure if prices and not account.of_run(run) else 0.0
+    name = hashlib.sha256(f"{memory.run}|{memory.round}|".encode() + memory.question).digest()
+    if not after.charge(prices, failure, run, agreement.roster, name):
+        raise BadMessage("the question exceeds this party's own budget")
+    if memory.budget is not None:
+        most, delta, accountant = memory.budget
+        if not cost(after.of_run(run), memory.failure, delta, accountant) <= most * (1 + _NEARLY):
+            raise BadMessage("the question exceeds the epsilon that the run's terms speak of")
+    return after
 
 
 def chosen(events: Iterable[Event], delta: float) -> float:

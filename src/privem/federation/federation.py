@@ -17,14 +17,14 @@ from .encrypted import EncryptedServer, largest
 from .errors import FederationError, TooFewParties
 from .holding import Categories, code_bounds, column_bounds
 from .journal import Journal
-from .messages import plan_hash, read_question, write_question
+from .messages import RunTerms, read_question, write_question
 from .party import Party
 from .protection import Opened, Round
 from .protections import server_side
 from .talk import Talk
 from .transport import InProcess, Transport
 from .trust import trust
-from .wire import check_query, pack, unpack
+from .wire import check_query, unpack
 
 __all__ = ["Federation"]
 
@@ -209,6 +209,7 @@ class Federation:
         terms: Mapping[str, str],
         failure: float = 0.0,
         private: bool | None = None,
+        budget: tuple[float, float, str] | None = None,
     ) -> None:
         """Open a run: tell all parties what is fitted, and hear how many columns they have.
 
@@ -220,18 +221,21 @@ class Federation:
             The part of delta that the fit sets aside for its bound on the number of records.
         private : bool, optional
             Whether every question of the run carries noise, or none does.
+        budget : (float, float, str), optional
+            Of a private run: its epsilon, its delta, and the accountant that all of its questions
+            are priced by. A party whose own budget is too small for it refuses here.
         """
         if private is False and self.agreement.no_exact:
             raise ValueError(self.agreement.no_exact)
         self.run = uuid.uuid4().hex if self.journal is None else self.journal.run
-        self._plan, self._round = plan_hash(terms, failure, private), 0
+        opening = RunTerms(terms, float(failure), private, budget)
+        self._plan, self._round = opening.hash, 0
         self._server = server_side(self.agreement, self.run)
         if self.journal is not None and self.journal.began is not None:
             self._continue(self.journal.began)
             return
-        body = {"terms": dict(terms), "failure": float(failure), "private": private}
-        payload = pack("terms", body)
-        replies = self._talk().exchange(dict.fromkeys(self.agreement.names, payload), 0)
+        mail = dict.fromkeys(self.agreement.names, opening.to_bytes())
+        replies = self._talk().exchange(mail, 0)
         self._counters.keep()
         if self.journal is not None and len(replies) < len(self.agreement.members):
             self.journal.fail()  # so that whoever is missing is asked again

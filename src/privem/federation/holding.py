@@ -20,6 +20,7 @@ from ..sources.persons import split_frame
 from ..sources.read import refuse_kind
 from ..sources.scan import ScanRows
 from ..sources.table import read_categories
+from .agreement import Agreement
 from .ratchet import fingerprint
 
 __all__ = [
@@ -71,8 +72,32 @@ class Holding:
             held = cls(_unchecked(whole), True)
         return held if labels is None else held._by_person(labels)
 
+    @property
+    def weighted(self) -> bool:
+        """Whether records have weights."""
+        return getattr(self.rows, "weight", None) is not None
+
+    @property
+    def persons(self) -> bool:
+        """Whether persons are hidden, rather than records."""
+        return self.owned is not None
+
+    def unlike(self, agreement: Agreement) -> str:
+        """What of the rows is not as agreed; empty if all is."""
+        if self.weighted and not agreement.weighted:
+            return "its rows have weights, the agreement has none"
+        if self.target != agreement.target:
+            have = ("a target, the agreement has none", "no target (y=), the agreement has one")
+            return f"its rows have {have[0 if self.target else 1]}"
+        if self.persons != agreement.persons:
+            have = ("persons (groups=), the agreement is about records", "no persons (groups=)")
+            return f"its rows have {have[0 if self.persons else 1]}"
+        if self.categories != agreement.categories:
+            return "its rows have other categories= than were agreed on"
+        return ""
+
     def _by_person(self, labels: Any) -> Holding:
-        if getattr(self.rows, "weight", None) is not None:
+        if self.weighted:
             raise ValueError(
                 "a party's rows have weights or persons, not both: of a person's weights the cap "
                 "would have to be agreed on"

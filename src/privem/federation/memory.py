@@ -10,7 +10,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from .messages import Request
+from .messages import Request, RunTerms
 from .ratchet import RunKeys, Stream, after, derive, new_secret, noise_key, round_key
 
 __all__ = ["Memory"]
@@ -26,6 +26,8 @@ class Memory:
     round: int = 0
     step: int = 0
     private: bool | None = None
+    budget: tuple[float, float, str] | None = None
+    """Epsilon, delta and accountant of the run's terms."""
     question: bytes = b""
     numbers: Any = None
     """What the party said in this round: noise is drawn once, however often it is asked for."""
@@ -61,18 +63,24 @@ class Memory:
         return type(self)(secret=self.secret, runs=self.runs, count=self.count)
 
     def begun(
-        self, request: Request, failure: float, private: bool | None, rows: bytes
+        self, request: Request, terms: RunTerms, rows: bytes, charged: bool
     ) -> tuple[Self, bytes]:
-        """A run begins, about rows of this fingerprint; and what the protection may draw from."""
+        """A run begins, about rows of this fingerprint; and what the protection may draw from.
+
+        ``charged``: something is on the account of the run that ends.
+        """
         keys = RunKeys.of(self.secret, request.run, request.federation, request.plan, rows)
-        # A run in which nothing was said leaves nothing that beginning it again could repeat.
-        runs = (*(run for run in self.runs if run != self.run or self.round), request.run)
+        # A run in which nothing was said, and that nothing is charged to, leaves nothing that
+        # beginning it again could repeat.
+        said = self.round or charged
+        runs = (*(run for run in self.runs if run != self.run or said), request.run)
         now = replace(
             self.ended(),
             run=request.run,
             plan=request.plan,
-            failure=failure,
-            private=private,
+            failure=terms.failure,
+            private=terms.private,
+            budget=terms.budget,
             secret=after(self.secret),
             chain=keys.noise,
             draws=keys.draws,

@@ -15,10 +15,12 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from ..accounting import ACCOUNTANTS
 from ..core import Spent
 from ..noise.discrete import Discrete
 from ..noise.exact import Exact
@@ -28,6 +30,7 @@ from .wire import pack, unpack
 
 __all__ = [
     "Request",
+    "RunTerms",
     "plan_hash",
     "read_question",
     "read_reply",
@@ -141,11 +144,77 @@ def read_question(message: bytes) -> Question:
     return Question(body["name"], body["query"], noise, prices)
 
 
-def plan_hash(terms: Mapping[str, str], failure: float = 0.0, private: bool | None = None) -> str:
-    """Names the terms of a run: what is fitted, with which parameters, with noise or without.
+Budget = tuple[float, float, str]
 
-    It does not bind the questions that follow: a party's own epsilon bounds those.
+
+@dataclass(frozen=True)
+class RunTerms:
+    """What a run is about, as it is opened: public, and known again by its hash.
+
+    Parameters
+    ----------
+    terms : mapping of str to str
+        What is fitted, in words.
+    failure : float
+        The part of delta that covers a bound on the number of records failing.
+    private : bool, optional
+        Whether every question carries noise, or none does; ``None`` leaves it open.
+    budget : (float, float, str), optional
+        Of a private run: epsilon, delta and the accountant by which all of its questions cost no
+        more than that.
     """
-    every = [dict(terms), float(failure), private]
-    text = json.dumps(every, sort_keys=True, separators=(",", ":"))
-    return hashlib.sha256(text.encode("utf-8")).hexdigest()
+
+    terms: Mapping[str, str]
+    failure: float = 0.0
+    private: bool | None = None
+    budget: Budget | None = None
+
+    def to_bytes(self) -> bytes:
+        """As it travels."""
+        return pack("terms", {**vars(self), "terms": dict(self.terms)})
+
+    @classmethod
+    def from_bytes(cls, message: bytes) -> RunTerms:
+        """Checked for form; raises :class:`~privem.federation.codec.BadMessage`."""
+        body = unpack(message, "terms")
+        if set(body) != {"terms", "failure", "private", "budget"}:
+            raise BadMessage("the terms of the run are malformed")
+        terms, failure, private = body["terms"], body["failure"], body["private"]
+        if not (
+            isinstance(terms, dict)
+            and all(isinstance(text, str) for text in terms.values())
+            and type(failure) is float
+            and 0 <= failure < 1
+            and (private is None or isinstance(private, bool))
+            and (_sound(body["budget"], failure) if private else body["budget"] is None)
+        ):
+            raise BadMessage("the terms of the run are malformed")
+        return cls(**body)
+
+    @property
+    def hash(self) -> str:
+        """Names them."""
+        every = [dict(self.terms), float(self.failure), self.private, self.budget]
+        text = json.dumps(every, sort_keys=True, separators=(",", ":"))
+        return hashlib.sha256(text.encode("utf-8")).hexdigest()
+
+
+def _sound(budget: Any, failure: float) -> bool:
+    if not isinstance(budget, tuple) or [type(part) for part in budget] != [float, float, str]:
+        return False
+    epsilon, delta, accountant = budget
+    return 0 < epsilon < math.inf and failure <= delta < 1 and accountant in ACCOUNTANTS
+
+
+def plan_hash(
+    terms: Mapping[str, str],
+    failure: float = 0.0,
+    private: bool | None = None,
+    budget: Budget | None = None,
+) -> str:
+    """Names the terms of a run: what is fitted, with which parameters, at what cost.
+
+    It does not bind the questions that follow: they may not exceed the budget, and a party's own
+    epsilon bounds them over all runs.
+    """
+    return RunTerms(terms, failure, private, budget).hash

@@ -11,21 +11,19 @@ from __future__ import annotations
 
 import copy
 import hashlib
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import asdict, replace
 from typing import Any, Self
 
-from ..core import Spent
-from . import boxes
 from .agreement import Agreement, Card
 from .answer import Question, Unanswerable, answer, on_grid, sizes
-from .budget import OwnBudget, believe
+from .budget import OwnBudget, bill, check_exact
 from .codec import BadMessage
 from .errors import FederationError
 from .holding import Categories, Holding
-from .kinds import KINDS, PROTECTIONS
+from .keys import Keys
 from .memory import Memory
-from .messages import Request, plan_hash, read_question, refusal, reply
+from .messages import Request, RunTerms, read_question, refusal, reply
 from .protection import Inside, PartySide
 from .protections import party_side
 from .ratchet import derive, drawing, new_secret
@@ -64,6 +62,9 @@ class Party:
         Hashes of the plans it takes part in; ``None`` is any.
     n_jobs : int, optional
         Threads.
+    store : callable, optional
+        Keeps the party's state for good: called with it before a row is summed, when the cost has
+        been reserved, and before a reply or a refusal leaves.
 
     Examples
     --------
@@ -86,18 +87,20 @@ class Party:
         delta: float = 1e-6,
         plans: Collection[str] | None = None,
         n_jobs: int | None = None,
+        store: Callable[[bytes], None] | None = None,
     ) -> None:
         if not isinstance(name, str) or not 0 < len(name) <= 100:
             raise ValueError("a party's name has 1 to 100 characters")
         self._held = Holding.of(rows, y, categories, groups, header)
         self._rows = self._held.rows
         self.name, self.n_jobs, self.plans = name, n_jobs, plans
+        self.store = store
         self._budget = OwnBudget(epsilon, delta)
         self._memory = Memory(secret=new_secret())
         self._known = b""  # which run's rows are known to be those that it began with
         self._drawn: tuple[bytes, Holding] = b"", self._held
         self._agreement: Agreement | None = None
-        self._box_key = self._signing_key = b""
+        self._keys = Keys()
         self._side: PartySide | None = None
         self._question: Question | None = None
         self.problem: BaseException | None = None
@@ -117,7 +120,7 @@ class Party:
     @property
     def weighted(self) -> bool:
         """Whether its records have weights."""
-        return getattr(self._rows, "weight", None) is not None
+        return self._held.weighted
 
     @property
     def target(self) -> bool:
@@ -127,7 +130,7 @@ class Party:
     @property
     def persons(self) -> bool:
         """Whether persons are hidden, rather than records."""
-        return self._held.owned is not None
+        return self._held.persons
 
     @property
     def categories(self) -> Categories | None:
@@ -150,9 +153,13 @@ class Party:
         return self._budget.account
 
     def limit_to(
-        self, epsilon: float | None, delta: float, *, despite_exact_answers: bool = False
+        self,
+        epsilon: float | None,
+        delta: float | None = None,
+        *,
+        despite_exact_answers: bool = False,
     ) -> None:
-        """Set another limit of its own, or none.
+        """Set another limit of its own, or none; ``delta=None`` leaves that as it is.
 
         Where exact answers were given a limit is refused, because it says nothing about rows that
         were in them. ``despite_exact_answers=True`` acknowledges that: the limit is then on private
@@ -162,22 +169,8 @@ class Party:
 
     def card(self, protection: str) -> Card:
         """The party's entry in an agreement; makes its keys where the protection needs any."""
-        kind = KINDS.get(protection)
-        if kind is None:
-            raise ValueError(f"protection must be one of {PROTECTIONS}, got {protection!r}")
-        if kind.boxes and not self._box_key:
-            self._box_key = boxes.new_key()
-        if kind.masks and not self._signing_key:
-            from .masked import Identity
-
-            self._signing_key = Identity.new().private_bytes()
-        box = boxes.public(self._box_key) if self._box_key else ""
-        signing = ""
-        if self._signing_key:
-            from .masked import Identity
-
-            signing = Identity(self._signing_key).public.hex()
-        return Card(self.name, box, signing)
+        self._keys = self._keys.for_protection(protection)
+        return self._keys.card(self.name)
 
     def join(self, agreement: Agreement) -> Self:
         """Consent to an agreement: the party's own act, never the server's.
@@ -188,27 +181,13 @@ class Party:
             raise ValueError(f"the agreement does not name {self.name!r}")
         if self.card(agreement.protection) != agreement.card(self.name):
             raise ValueError(f"the agreement names other keys for {self.name!r} than its own")
-        odd = self._unlike(agreement)
+        odd = self._held.unlike(agreement)
         if odd:
             raise ValueError(f"{self.name!r}: {odd}")
         self._agreement = agreement
         self._side = party_side(agreement, b"")
         self._memory = self._memory.ended()
         return self
-
-    def _unlike(self, agreement: Agreement) -> str:
-        """What of the rows is not as agreed; empty if all is."""
-        if self.weighted and not agreement.weighted:
-            return "its rows have weights, the agreement has none"
-        if self.target != agreement.target:
-            have = ("a target, the agreement has none", "no target (y=), the agreement has one")
-            return f"its rows have {have[0 if self.target else 1]}"
-        if self.persons != agreement.persons:
-            have = ("persons (groups=), the agreement is about records", "no persons (groups=)")
-            return f"its rows have {have[0 if self.persons else 1]}"
-        if self.categories != agreement.categories:
-            return "its rows have other categories= than were agreed on"
-        return ""
 
     def handle(self, message: bytes) -> bytes:
         """Answer a message: a reply, or a refusal."""
@@ -219,21 +198,29 @@ class Party:
         before = self._mutable()
         try:
             request = Request.from_bytes(message)
-            memory, payload = self._answer(request)
+            memory, payload = self._answer(request, before[-1])
             sent = reply(request, self.name, payload, memory.count + 1)
             self._memory = memory.answered(digest, sent)
+            self._budget.reserved = b""
+            self._keep(self._side)
             return sent
         except BaseException as problem:
-            # Nothing has left: all is as it was, whatever went wrong and wherever.
+            # Nothing has left: all is as it was, whatever went wrong and wherever. What was
+            # reserved is void, and stays so if this is stored.
             self._go_back(before)
             self.problem = problem
+            if not isinstance(problem, Exception):
+                raise
+            self._keep(self._side)
             if isinstance(problem, BadMessage | Unanswerable | FederationError):
                 return refusal(request, self.name, str(problem), before[0].count)
-            if isinstance(problem, Exception):
-                # It may have to do with the rows: not a word about it.
-                why = "the question could not be answered"
-                return refusal(request, self.name, why, before[0].count)
-            raise
+            # It may have to do with the rows: not a word about it.
+            why = "the question could not be answered"
+            return refusal(request, self.name, why, before[0].count)
+
+    def _keep(self, side: PartySide | None) -> None:
+        if self.store is not None:
+            self.store(self._written(side))
 
     def _mutable(self) -> tuple[Memory, OwnBudget, PartySide | None]:
         """All that a message may change: what was said, the account, the protection's side."""
@@ -245,7 +232,7 @@ class Party:
         self._memory, self._budget, self._side = before
         self._question = None
 
-    def _answer(self, request: Request) -> tuple[Memory, bytes]:
+    def _answer(self, request: Request, before: PartySide | None) -> tuple[Memory, bytes]:
         agreement, memory = self._agreement, self._memory
         if agreement is None or self._side is None:
             raise BadMessage("this party has joined no federation")
@@ -273,6 +260,9 @@ class Party:
         def numbers() -> Any:
             nonlocal kept
             if kept is None:
+                # All that is stored of this message is its cost: asked again, it is begun again.
+                self._budget = bill(question, memory, self._budget, agreement)
+                self._keep(before)
                 kept = self._numbers(question, memory)
             return kept
 
@@ -282,8 +272,8 @@ class Party:
             memory.run,
             memory.round,
             on_grid(question, agreement),
-            self._box_key,
-            self._signing_key,
+            self._keys.box,
+            self._keys.signing,
             numbers,
             lambda: sizes(question.query, self.features),
             memory.question,
@@ -319,50 +309,29 @@ class Party:
             raise BadMessage("the request is a replay: its run was begun before")
         if request.step or request.question:
             raise BadMessage("a run begins with its terms alone")
-        body = unpack(request.payload, "terms")
-        terms, failure, private = (body.get(key) for key in ("terms", "failure", "private"))
-        if not (
-            set(body) == {"terms", "failure", "private"}
-            and isinstance(terms, dict)
-            and all(isinstance(text, str) for text in terms.values())
-            and type(failure) is float
-            and 0 <= failure < 1
-            and (private is None or isinstance(private, bool))
-        ):
-            raise BadMessage("the terms of the run are malformed")
-        if plan_hash(terms, failure, private) != request.plan:
+        terms = RunTerms.from_bytes(request.payload)
+        if terms.hash != request.plan:
             raise BadMessage("the plan's hash is not that of its terms")
         if self.plans is not None and request.plan not in self.plans:
             raise BadMessage("this party takes no part in such a plan")
         assert self._agreement is not None
         assert self._side is not None
-        odd = self._unlike(self._agreement)
+        odd = self._held.unlike(self._agreement)
         if odd:
             raise BadMessage(odd)
-        if private is False:
-            self._check_exact(self._agreement)
+        if terms.private is False:
+            check_exact(self._budget, self._agreement)
+        if terms.budget is not None and not self._budget.grants(terms.budget, terms.failure):
+            raise BadMessage("the run's epsilon exceeds what is left of this party's own budget")
         self._question = None
-        memory, masks = self._memory.begun(request, failure, private, self._held.fingerprint)
+        charged = bool(self._budget.of_run(len(self._memory.runs)))
+        memory, masks = self._memory.begun(request, terms, self._held.fingerprint, charged)
         self._side.begin(masks)
         self._known = memory.rows
         return memory, pack("welcome", {"features": self.features, "columns": self.columns})
 
-    def _check_exact(self, agreement: Agreement) -> None:
-        """Refuse exact sums that could be subtracted from each other.
-
-        Two over different parties differ by the sums of those who are in one of them. So exact sums
-        are over all members, and all that this party ever takes part in over the same ones.
-        """
-        if agreement.no_exact:
-            raise BadMessage(agreement.no_exact)
-        if self._budget.exact and self._budget.roster != agreement.roster:
-            raise BadMessage(
-                "this party has given exact answers together with other parties, or under other "
-                "keys: the difference of the two sums would show single parties' own"
-            )
-
     def _consider(self, request: Request) -> Memory:
-        """Whether to answer a new question; its cost is charged before a row is read."""
+        """Whether to answer a new question, and to go on with the round."""
         assert self._agreement is not None
         question = read_question(request.question)
         check_query(question.query, self.features, bool(question.prices))
@@ -372,48 +341,33 @@ class Party:
         if cell is not None and partition not in (0, cell.count):
             # Cells of two partitions overlap: whoever is in one of each would pay for one only.
             raise BadMessage("a run has one partition")
-        failure = self._memory.failure
-        prices: tuple[Spent, ...] = ()
-        if question.prices:
-            prices = believe(question, self._agreement.rows)
-        if self._memory.private not in (None, bool(prices)):
-            raise BadMessage("the run's terms speak of other noise than the question")
-        if not prices:
-            self._check_exact(self._agreement)
-        run = len(self._memory.runs)
-        paid = (prices, failure if prices else 0.0, run, self._agreement.roster)
-        if not self._budget.charge(*paid):
-            over = "exceeds this party's own budget"
-            over += "" if prices else ": it has a limit, and an exact answer has no finite cost"
-            raise BadMessage(f"the question {over}")
-        if not prices and self._held.undeclared:
+        memory = replace(
+            self._memory.asked(request),
+            partition=partition if cell is None else cell.count,
+        )
+        bill(question, memory, self._budget, self._agreement)
+        if not question.prices and self._held.undeclared:
             # Known of rows, so not a word of it before the question is one to be answered.
             raise Unanswerable("the rows hold values that are none of the categories agreed on")
         self._question = question
-        return replace(
-            self._memory.asked(request),
-            failure=0.0 if prices else failure,
-            partition=partition if cell is None else cell.count,
-        )
+        return memory
 
     def state(self) -> bytes:
         """Everything but the rows, to be kept by the party alone: it holds secret keys.
 
-        Store it before the reply it belongs to leaves.
+        Store it before the reply it belongs to leaves; ``store`` does.
         """
+        return self._written(self._side)
+
+    def _written(self, side: PartySide | None) -> bytes:
         body = {
             "name": self.name,
-            "keys": {"box": self._box_key, "signing": self._signing_key},
+            "keys": vars(self._keys),
             "agreement": None if self._agreement is None else self._agreement.to_dict(),
             "memory": asdict(self._memory),
-            "side": b"" if self._side is None else self._side.state(),
+            "side": b"" if side is None else side.state(),
             "persons": self.persons,
-            "limit": self._budget.limit,
-            "delta": self._budget.delta,
-            "spent": self._budget.spent,
-            "failures": self._budget.failures,
-            "exact": self._budget.exact,
-            "roster": self._budget.roster,
+            "account": vars(self._budget),
         }
         return pack("party", body)
 
@@ -423,14 +377,14 @@ class Party:
         if body["name"] != self.name:
             raise ValueError(f"the state is that of {body['name']!r}, not of {self.name!r}")
         agreement = None if body["agreement"] is None else Agreement.from_dict(body["agreement"])
-        odd = "" if agreement is None else self._unlike(agreement)
-        if not odd and body["spent"] and body["persons"] != self.persons:
+        odd = "" if agreement is None else self._held.unlike(agreement)
+        if not odd and body["account"]["spent"] and body["persons"] != self.persons:
             was, now = ("persons", "records") if body["persons"] else ("records", "persons")
             odd = f"its account is of {was}, which says nothing about {now}; begin a new one"
         if odd:
             raise ValueError(f"{self.name!r}: {odd}")
-        self._box_key, self._signing_key = body["keys"]["box"], body["keys"]["signing"]
-        self._budget = _account(body)
+        self._keys = Keys(**body["keys"])
+        self._budget = OwnBudget.of(body["account"])
         self._memory = Memory.of(body["memory"])
         self._question, self._known = None, b""
         if agreement is not None:
@@ -441,11 +395,4 @@ class Party:
 
 def account_of(state: bytes) -> OwnBudget:
     """The account in a party's state, whatever its rows."""
-    return _account(unpack(state, "party", own=True))
-
-
-def _account(body: dict[str, Any]) -> OwnBudget:
-    budget = OwnBudget(body["limit"], body["delta"])
-    budget.spent, budget.failures = body["spent"], body["failures"]
-    budget.exact, budget.roster = body["exact"], body["roster"]
-    return budget
+    return OwnBudget.of(unpack(state, "party", own=True)["account"])

@@ -4,8 +4,9 @@
 one ``round`` and ``phase`` (of a masked sum; "BEGIN" where a run is opened, "" under other
 protections), once, or each time with ``always``.
 
-``kill``     SIGKILL: a party when ``asked``, ``answered`` (nothing stored) or ``stored`` (nothing
-             sent); a fit before it has ``asked``, or ``answered`` (nothing stored)
+``kill``     SIGKILL: a party when ``asked``, ``reserved`` (its cost is stored), ``answered``
+             (nothing else is) or ``stored`` (nothing sent); a fit before it has ``asked``, or
+             ``answered`` (nothing stored)
 ``sleep``    so many ``seconds`` between storing and sending; ``mark`` is a file that says so
 ``tamper``, ``truncate``, ``oversize``, ``huge``, ``replay``, ``swap``, ``early``, ``question``
              what is done to the message that leaves (a party's reply, a fit's request to ``to``)
@@ -120,9 +121,7 @@ class Leaving:
             if record := whole("record"):
                 store(record["folder"], "in", message)
             die(self.at, "asked")
-            reply = handle(party, message)
-            die(self.at, "answered")
-            return reply
+            return handle(party, message)
 
         def leaving(reply: bytes):
             die(self.at, "stored")
@@ -138,9 +137,14 @@ class Leaving:
             return content(reply)
 
         def kept(folder: PartyFolder, state: bytes) -> None:
+            reserved = partying.account_of(state).reserved
+            if not reserved:
+                die(self.at, "answered")
             if record := whole("record"):
                 store(record["folder"], "state", state)
             keep(folder, state)
+            if reserved:
+                die(self.at, "reserved")
 
         partying.Party.handle, app.content, PartyFolder.keep = asked, leaving, kept
 

@@ -68,7 +68,7 @@ class Quartet(Stage):
     def charges(self):
         """How many releases each party has charged itself with, by its file."""
         states = ((self.folder / f"fed/{name}/state").read_bytes() for name in FOUR)
-        return np.array([len(unpack(state, "party")["spent"]) for state in states])
+        return np.array([len(unpack(state, "party")["account"]["spent"]) for state in states])
 
 
 @pytest.fixture(scope="module")
@@ -117,15 +117,18 @@ def kill(number, phase, moment):
 
 @pytest.fixture(scope="module")
 def killed(quartet):
-    """A fit in which two parties are killed: one had stored what it says, one had not."""
+    """A fit in which parties are killed: one had stored what it says, two its cost only."""
     quartet.watched(
-        "killed", north=[kill(2, "INPUT", "stored")], west=[kill(3, "INPUT", "answered")]
+        "killed",
+        north=[kill(2, "INPUT", "stored")],
+        west=[kill(3, "INPUT", "answered")],
+        south=[kill(3, "INPUT", "reserved")],
     )
     fit = quartet.start("run", RUN, {"do": "record", "folder": str(quartet.folder / "killed fit")})
     states = {}
 
     def over():
-        for name in ("north", "west"):
+        for name in ("north", "west", "south"):
             if quartet.running[name].poll() is not None:
                 states[name] = (quartet.folder / f"fed/{name}/state").read_bytes()
                 quartet.party(name)
@@ -139,7 +142,7 @@ def killed(quartet):
 
 def test_nothing_is_released_twice_with_other_noise(killed):
     stage, states, spent = killed
-    assert set(states) == {"north", "west"}
+    assert set(states) == {"north", "west", "south"}
     assert all(counted == tuple(sorted(FOUR)) for _, _, counted in adds_up(stage))
     says_one_thing(stage)
     # North had stored its answer: it is what left after the restart, and no noise was drawn again.
@@ -150,8 +153,12 @@ def test_nothing_is_released_twice_with_other_noise(killed):
         stage.rounds_opened()
     )
     # West had not: its first draw for round 3 never left, and the state knew nothing of it.
-    memory = unpack(states["west"], "party")["memory"]
-    assert memory["round"] == 2
+    # South had not drawn any. Both had stored that round 3 is paid for.
+    for name in ("west", "south"):
+        body = unpack(states[name], "party")
+        assert body["memory"]["round"] == 2
+        assert body["account"]["reserved"]
+    assert {len(draws) for draws in stage.secrets("south").values()} == {1}
     assert sorted(len(draws) for draws in stage.secrets("west").values())[-2:] == [1, 2]
     # Accounts are in the files, and everybody was charged once.
     promised = load(stage.folder / "model.json").privacy_.spent
@@ -205,14 +212,8 @@ def test_a_late_reply_of_a_party_declared_dropped_counts_for_nothing(quartet):
     assert {body["payload"][5] for body in asked if body["round"] == 2} == {Phase.INPUT}
 
 
-def test_an_exact_fit_does_without_nobody(quartet):
-    mark = quartet.folder / "late again"
-    late = {"do": "sleep", "seconds": 10, "round": 2, "phase": "INPUT", "mark": str(mark)}
-    quartet.watched("exact", east=[late])
-    said = quartet.do(f"{EXACT} --patience 7", code=7)
-    assert "lost in the middle of an exact fit" in said
-    quartet.do(f"{EXACT} --new")
-    quartet.same_as_central()
+def test_there_is_no_exact_fit_where_dropouts_are_declared(quartet):
+    assert "private fits only" in " ".join(quartet.do(EXACT, code=2).split())
 
 
 def test_a_round_tried_again_has_the_same_noise(quartet):

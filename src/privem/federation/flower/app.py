@@ -36,16 +36,8 @@ def payload(message: Message) -> bytes:
     return found if isinstance(found, bytes) else b""
 
 
-def client_app(party: Party, keep: Callable[[bytes], None]) -> ClientApp:
-    """A ClientApp that answers for a party.
-
-    Parameters
-    ----------
-    party : Party
-        It has joined its agreement.
-    keep : callable
-        Stores the party's state, before the reply leaves.
-    """
+def client_app(party: Party) -> ClientApp:
+    """A ClientApp that answers for a party, which has joined its agreement and stores its state."""
     require()
     from flwr.app import Message
     from flwr.clientapp import ClientApp
@@ -54,9 +46,7 @@ def client_app(party: Party, keep: Callable[[bytes], None]) -> ClientApp:
 
     @app.query("privem")
     def answer(message: Message, context: Context) -> Message:
-        reply = party.handle(payload(message))
-        keep(party.state())
-        return Message(content(reply), reply_to=message)
+        return Message(content(party.handle(payload(message))), reply_to=message)
 
     return app
 

@@ -252,21 +252,20 @@ class PartyFolder:
         With ``None``, ``epsilon`` and ``delta`` stay as they were; ``epsilon="none"`` lifts the
         limit. ``despite_exact_answers``: see :meth:`~privem.federation.Party.limit_to`.
         """
-        body = unpack((self.folder / "state").read_bytes(), "party", own=True)
+        stored = (self.folder / "state").read_bytes()
+        body = unpack(stored, "party", own=True)
         party = Party(rows, self.name, **options)
         old = body["agreement"]
         same = old is not None and Agreement.from_dict(old).hash == self.terms.agreement.hash
         body |= {"agreement": old if same else None}
         party.restore(pack("party", body))
-        limit = body["limit"] if epsilon is None else None if epsilon == "none" else float(epsilon)
-        party.limit_to(
-            limit,
-            body["delta"] if delta is None else delta,
-            despite_exact_answers=despite_exact_answers,
-        )
+        limit = party.limit if epsilon is None else None if epsilon == "none" else float(epsilon)
+        party.limit_to(limit, delta, despite_exact_answers=despite_exact_answers)
         if not same:
             party.join(self.terms.agreement)
-        self.keep(party.state())
+        if party.state() != stored:
+            self.keep(party.state())
+        party.store = self.keep
         return party
 
     def keep(self, state: bytes) -> None:
