@@ -34,9 +34,9 @@ def read_table(path: str | Path, header: bool | None = None) -> pl.DataFrame:
 
     Examples
     --------
-    >>> import os, tempfile
-    >>> path = os.path.join(tempfile.mkdtemp(), "people.csv")
-    >>> _ = open(path, "w").write("f,yes\nm,no\n")
+    >>> import pathlib, tempfile
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "people.csv"
+    >>> _ = path.write_text("f,yes\nm,no\n")
     >>> read_table(path, header=False).columns
     ['x0', 'x1']
     """
