@@ -99,6 +99,21 @@ def test_a_single_gaussian_is_called_one(people, tmp_path):
     assert "structure              full" in run(*fit, "--epsilon", 50)
 
 
+@pytest.mark.parametrize("kind", ["gmm", "kmeans"])
+def test_delta_zero_is_pure(people, tmp_path, kind):
+    model = tmp_path / "pure.json"
+    fit = ["fit", people, "-m", kind, "-k", 2, "-o", model, "--epsilon", 4, "--delta", 0]
+    summary = json.loads(run(*fit, "--max-rows", 100_000, *BOUNDS, "--json"))
+    assert summary["delta"] == 0
+    assert "(4, 0)-differentially private" in summary["statement"]
+    groups = [group for release in summary["privacy"]["releases"] for group in release["groups"]]
+    assert {group["kind"] for group in groups} == {"laplace"}
+    assert "passed" in run("audit", model)
+    assert "--max-rows is for gmm and kmeans" in run(
+        "fit", people, "-m", "fa", "-k", 1, "-o", model, "--max-rows", 9, code=2
+    )
+
+
 def test_missing_values_in_a_file_are_refused_without_a_word_where(tmp_path):
     values = np.random.default_rng(1).normal(size=(500, 2))
     values[7, 1], values[9, 0] = np.nan, np.inf
@@ -116,6 +131,10 @@ def test_missing_values_in_a_file_are_refused_without_a_word_where(tmp_path):
         (["--epsilon", 0], "epsilon must be above 0"),
         (["--epsilon", "nan"], "epsilon must be above 0"),
         (["--epsilon", 1, "--delta", 2], "delta must be below 1"),
+        (["--delta", 0, "--max-rows", 5000], "--delta 0 needs --bound for every column"),
+        (["--delta", 0, "--neighbours", "replace-one", *BOUNDS], "and --max-rows"),
+        (["--delta", 0, *BOUNDS], "delta=0 needs max_rows here"),
+        (["--delta", 0, "--mechanism", "ggg", *BOUNDS], "Gaussian noise needs a delta above 0"),
         (["--epsilon", 1, "--bound", "age=0:110"], "every column fitted or for none"),
         (["--epsilon", 1, "--bound", "age=9:1", "--bound", "income=0:1"], "LOW below HIGH"),
         (["--epsilon", 1, "--bound", "age"], "COLUMN=LOW:HIGH"),

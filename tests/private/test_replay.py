@@ -42,6 +42,9 @@ MODELS = [
     KMeans(3, epsilon=1.0, bounds=8.0, mechanism="gg", init=np.eye(3)),
     KMeans(3, epsilon=1.0, bounds=8.0, mechanism="ll", accountant="moments"),
     KMeans(3, bounds=8.0, mechanism="dplloyd", accountant="linear", epsilon=5.0),
+    GaussianMixture(2, bounds=8.0, epsilon=8.0, delta=0, max_rows=9000),
+    GaussianMixture(3, bounds=8.0, epsilon=0.02, delta=0, max_rows=9000),
+    KMeans(3, bounds=(-9, 9), delta=0, neighbours="replace-one"),
     FactorAnalysis(1, epsilon=1.0),
     FactorAnalysis(2, epsilon=1.0, bounds=8.0, neighbours="replace-one", mechanism="joint"),
 ]
@@ -114,7 +117,10 @@ def check_price(model: Any, record: Record) -> None:
             laplace.append(g["steps"] / moves)
     delta = saved["delta"] - saved["failure"]
     additive = saved["accountant"] in ("auto", "gdp", "pld") and not laplace
-    if additive:
+    if saved["delta"] == 0:
+        assert not mu_squared
+        assert math.fsum(1 / multiplier for multiplier in laplace) <= saved["epsilon"]
+    elif additive:
         found = dp_accounting.get_epsilon_gaussian(1 / math.sqrt(mu_squared), delta)
         assert saved["epsilon"] * (1 - 1e-4) < found <= saved["epsilon"]
     else:

@@ -89,6 +89,8 @@ def recount(statement: Any, title: str = "the statement") -> Recount:
     claim = Claim.of(groups)
     left = delta - failure
     closed = epsilon_at(claim.mu, left, claim.drift) if claim.pure == 0 and left > 0 else None
+    if delta == 0 and claim.mu == 0:
+        closed = claim.pure  # pure releases add up
     library = _library(groups, claim.mu, left)
     best = library if closed is None else closed
     room = _GRID if closed is None else _CLOSE
@@ -127,8 +129,11 @@ def _terms(values: Mapping[str, Any]) -> Finding:
         complaint
         for complaint, bad in (
             (f"epsilon is {epsilon}", not (math.isfinite(epsilon) and epsilon > 0)),
-            (f"delta is {delta}", not 0 < delta < 1),
-            (f"{failure} of delta {delta} is set aside", not 0 <= failure < delta),
+            (f"delta is {delta}", not 0 <= delta < 1),
+            (
+                f"{failure} of delta {delta} is set aside",
+                not (0 <= failure < delta or failure == delta == 0),
+            ),
             (f"unit is {values['unit']!r}", values["unit"] not in ("record", "person")),
             (
                 f"neighbours is {values['neighbours']!r}",

@@ -56,6 +56,14 @@ def fit(
         float | None,
         typer.Option("--max-weight", help="Public cap on --weight in a private fit. Default: 1."),
     ] = None,
+    max_rows: Annotated[
+        int | None,
+        typer.Option(
+            "--max-rows",
+            min=1,
+            help="Public limit on the number of rows (gmm, kmeans); --delta 0 needs one.",
+        ),
+    ] = None,
     groups: Annotated[
         str | None,
         typer.Option(
@@ -284,6 +292,7 @@ def fit(
         weight=weight,
         groups=groups,
         max_weight=max_weight,
+        max_rows=max_rows,
         mechanism=mechanism,
         accountant=accountant,
         trust=trust,
@@ -296,6 +305,11 @@ def fit(
         missing_probability=missing_probability,
     )
     settings.estimator()  # Complains about parameters before any file is touched.
+    if delta == 0 and (max_rows is None or not bound):
+        raise UsageError(
+            "--delta 0 needs --bound for every column, and --max-rows: nobody counts a file's rows "
+            "beforehand"
+        )
     chosen, declared = columns_of(columns), types_of(types)
     if chosen is not None and weight in chosen:
         raise UsageError(f"--weight {weight!r} is also one of --columns")

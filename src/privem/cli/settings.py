@@ -46,6 +46,7 @@ class Settings:
     weight: str | None = None
     groups: str | None = None
     max_weight: float | None = None
+    max_rows: int | None = None
     mechanism: str | None = None
     accountant: str | None = None
     trust: Trust | None = None
@@ -175,6 +176,7 @@ class Settings:
 # Options that only a private fit heeds.
 _PRIVATE = (
     *("epsilon", "delta", "bounds", "neighbours", "n_iter", "groups", "max_weight", "mechanism"),
+    "max_rows",
     *("accountant", "trust", "clip", "tau", "step", "failure", "batch", "missing_probability"),
     "averaging",
 )

@@ -28,7 +28,12 @@ from ..sources.read import has_names, refuse_kind
 from ..sources.secret import quietly
 from ..sources.types import TYPES, type_name
 from .advice import advise
-from .federated import federated_people, open_federation, refuse_rows_arguments
+from .federated import (
+    federated_people,
+    open_federation,
+    refuse_pure,
+    refuse_rows_arguments,
+)
 from .limits import in_order
 from .opening import private_rows, unchecked, weights_of, without_values
 from .parameters import check_int
@@ -192,6 +197,7 @@ class Estimator(BaseEstimator):  # type: ignore[misc]
         self, X: Any, y: Any, sample_weight: Any, groups: Any
     ) -> tuple[Source, People]:
         """A source for a private fit, and who its rows belong to."""
+        refuse_pure(X, self.delta, getattr(self, "max_rows", None))
         return self._owned(self._open(X, y, sample_weight, groups, finite=False), groups)
 
     def _owned(self, rows: Rows, groups: Any) -> tuple[Source, People]:
@@ -229,6 +235,7 @@ class Estimator(BaseEstimator):  # type: ignore[misc]
             d,
             isotropic,
             ("auto", *self._mechanisms),
+            getattr(self, "max_rows", None),
         )
 
     def _forget(self) -> None:

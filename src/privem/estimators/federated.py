@@ -23,6 +23,7 @@ __all__ = [
     "begin_mean",
     "federated_people",
     "open_federation",
+    "refuse_pure",
     "refuse_rows_arguments",
 ]
 
@@ -62,6 +63,14 @@ def federated_people(X: Federation) -> People:
     """The unit of privacy that all parties have agreed on."""
     unit = "person" if X.persons else "record"
     return People(unit, X.rows, X.weighted, X)
+
+
+def refuse_pure(X: Any, delta: float, max_rows: int | None) -> None:
+    """Refuse pure privacy over a federation, and the limit on rows that comes with it."""
+    if isinstance(X, Federation) and delta == 0:
+        raise ValueError("a federation's parties share Gaussian noise: it needs a delta above 0")
+    if isinstance(X, Federation) and max_rows is not None:
+        raise ValueError("max_rows is for rows on this machine: parties agree on rows= themselves")
 
 
 def refuse_rows_arguments(weight: Any, groups: Any) -> None:

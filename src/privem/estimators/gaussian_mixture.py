@@ -83,6 +83,8 @@ class GaussianMixture(Synthetic, MixtureDensity):
         The privacy budget of the whole fit; ``None`` fits exactly, without any privacy.
     delta : float, default=1e-6
         The probability with which the promise may fail; keep it well below one over the records.
+        ``0`` is pure differential privacy: ``mechanism="laplace"`` (which ``"auto"`` then means),
+        ``bounds``, and either ``neighbours="replace-one"`` or ``max_rows``.
     bounds : (low, high), dict, float or None
         Public limits of each feature: ``(low, high)``, each a number or a list, or by column name
         ``{"age": (0, 120), ...}``; or the radius of a ball about the origin. Records outside are
@@ -98,6 +100,10 @@ class GaussianMixture(Synthetic, MixtureDensity):
         Iterations of a private fit; chosen from the noise level by default.
     max_weight : float, default=1
         Public cap on ``sample_weight`` in a private fit; larger ones are cut.
+    max_rows : int, optional
+        A public limit on the number of records, for the floating-point error of their sums. With
+        ``delta=0`` somebody must know one; otherwise a thousandth of delta pays for a noisy bound.
+        It is taken on trust and never compared with the data.
     n_jobs : int, optional
         Threads over blocks of rows; ``None`` uses as many as BLAS may.
 
@@ -185,6 +191,7 @@ class GaussianMixture(Synthetic, MixtureDensity):
         neighbours: str = "add-remove",
         n_iter: int | None = None,
         max_weight: float = 1.0,
+        max_rows: int | None = None,
         n_jobs: int | None = None,
     ) -> None:
         self.n_components = n_components
@@ -215,6 +222,7 @@ class GaussianMixture(Synthetic, MixtureDensity):
         self.neighbours = neighbours
         self.n_iter = n_iter
         self.max_weight = max_weight
+        self.max_rows = max_rows
         self.n_jobs = n_jobs
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None, *, groups: Any = None) -> Self:

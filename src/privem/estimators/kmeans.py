@@ -60,7 +60,8 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Es
         Data are never changed; ``"lloyd"`` and ``"elkan"`` give the same answer.
     epsilon : float or None, default=1.0
         The privacy budget of the whole fit; ``None`` fits exactly, without any privacy.
-    delta, bounds, neighbours, max_weight : see :class:`privem.GaussianMixture`
+    delta, bounds, neighbours, max_weight, max_rows : see :class:`privem.GaussianMixture`
+        ``delta=0`` goes with ``"dplloyd"`` (which ``"auto"`` then means) and ``"ll"``.
     accountant : str, default="auto"
         The tightest that is valid; or, raising where it is not: ``"gdp" "zcdp" "zcdp-loose" "rdp"
         "pld" "moments" "advanced" "advanced-classical" "linear" "linear-classical"``.
@@ -135,6 +136,7 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Es
         neighbours: str = "add-remove",
         n_iter: int | None = None,
         max_weight: float = 1.0,
+        max_rows: int | None = None,
         n_jobs: int | None = None,
     ) -> None:
         self.n_clusters = n_clusters
@@ -154,6 +156,7 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Es
         self.neighbours = neighbours
         self.n_iter = n_iter
         self.max_weight = max_weight
+        self.max_rows = max_rows
         self.n_jobs = n_jobs
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None, *, groups: Any = None) -> Self:

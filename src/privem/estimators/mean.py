@@ -23,7 +23,7 @@ from ..sources.persons import split_frame
 from ..sources.read import refuse_kind
 from ..statement import Statement
 from ..tree import Array
-from .federated import begin_mean, federated_people, refuse_rows_arguments
+from .federated import begin_mean, federated_people, refuse_pure, refuse_rows_arguments
 from .measured import Measured, say_measured
 from .opening import private_rows
 from .parameters import check_float, check_int, check_option, check_sizes
@@ -113,6 +113,7 @@ def private_mean(
     neighbours: str = "add-remove",
     trust: str = "central",
     groups: Any = None,
+    max_rows: int | None = None,
     n_jobs: int | None = None,
 ) -> PrivateMean:
     """The mean of records, however heavy their tails, under differential privacy.
@@ -122,7 +123,8 @@ def private_mean(
     x : array-like of shape (n,) or (n, d), frame, column of a frame, path or Federation
         The records. NaN is refused; infinities are pulled in like any outlier.
     epsilon, delta : float
-        The whole budget.
+        The whole budget. ``delta=0`` is pure differential privacy, with Laplace noise: it needs
+        ``tau``, and either ``neighbours="replace-one"`` or ``max_rows``.
     tau : float or array-like of shape (d,), optional
         A public bound on the second moment of each column about ``centre``. ``None``: scale and
         place of the bulk are found privately, out of the same budget; the bound on the bias then
@@ -148,6 +150,7 @@ def private_mean(
         Whom each record belongs to: the person becomes the unit of privacy and counts once, as the
         average of their records. With a frame or a file, the name of a column, which is then left
         out. Not with ``trust="local"``.
+    max_rows : see :class:`privem.GaussianMixture`
     n_jobs : int, optional
         Threads over blocks of rows.
 
@@ -177,7 +180,9 @@ def private_mean(
         check_int("n_jobs", n_jobs, -(2**31))
     relation = "replace-one" if trust == "local" else neighbours
     terms = Terms.check(
-        epsilon, delta, None, "auto", accountant, relation, 1.0, None, mechanisms=("auto",)
+        *(epsilon, delta, None, "auto", accountant, relation, 1.0, None),
+        mechanisms=("auto", "laplace"),
+        max_rows=max_rows,
     )
     check_option("neighbours", neighbours, ("add-remove", "replace-one"))
     if trust == "local" and (tau is None or groups is not None):
@@ -185,6 +190,9 @@ def private_mean(
             "trust='local' needs tau, a public bound on the second moment, and has no groups: "
             "every person sends one message about one record"
         )
+    if delta == 0 and (trust == "local" or method == "theorem 2"):
+        raise ValueError("delta=0 is for trust='central' and for methods other than 'theorem 2'")
+    refuse_pure(x, delta, max_rows)
     if isinstance(x, Federation):
         refuse_rows_arguments(None, groups)
         told = {"epsilon": epsilon, "delta": delta, "tau": tau, "centre": centre, "method": method}
@@ -216,7 +224,7 @@ def private_mean(
     )
     meter = terms.meter(counted is None)
     fit = run(plan, source, None, meter)
-    public = people.public(relation)
+    public = people.public(relation) | terms.public_limit
     if moment is not None:
         public["second moments about the centre"] = ", ".join(f"{t:g}" for t in moment)
         public["centre"] = ", ".join(f"{c:g}" for c in origin)

@@ -10,6 +10,7 @@ import numpy as np
 
 from ..accounting import ACCOUNTANTS, NotValid
 from ..meter import Meter
+from ..models.count import MOST_ROWS
 from ..models.private_mixture import RECIPES
 from ..models.region import Region
 from ..plans.private.allowance import Allowance, Part
@@ -17,7 +18,7 @@ from ..plans.private.preamble import Preamble
 from ..statement import Statement
 from .advice import advise
 from .limits import region_of
-from .parameters import check_float, check_option, check_sizes
+from .parameters import check_float, check_int, check_option, check_sizes
 from .people import People
 
 __all__ = ["ESTIMATED", "Terms", "failure_of", "forget_private", "say_region"]
@@ -28,6 +29,14 @@ __all__ = ["ESTIMATED", "Terms", "failure_of", "forget_private", "say_region"]
 _ADDITIVE = ("auto", "gdp", "zcdp", "zcdp-loose", "rdp", "pld", "moments")
 _ADDITIVE_LAPLACE = ("zcdp", "zcdp-loose")
 _LAPLACE = ("llg", "laplace", "ll", "dplloyd")
+# Mechanisms without Gaussian noise, and accountants that know what delta = 0 costs.
+_PURE = ("laplace", "ll", "dplloyd")
+_PURE_ACCOUNTANTS = ("auto", "linear", "linear-classical")
+_WHERE_PURE = (
+    "delta=0 (pure differential privacy) works with KMeans (mechanism='dplloyd' or 'll'), "
+    "GaussianMixture (mechanism='laplace') and private_mean, with bounds= (private_mean: tau=) and "
+    "either neighbours='replace-one' or max_rows=, a public limit on the number of records"
+)
 # What a statement says of bounds that nobody gave.
 ESTIMATED = "estimated from noisy histograms, paid for"
 # The part of delta that covers the bound on the number of records failing.
@@ -53,6 +62,7 @@ class Terms:
     accountant: str
     neighbours: str
     max_weight: float
+    max_rows: int | None = None
 
     @classmethod
     def check(
@@ -67,6 +77,7 @@ class Terms:
         n_features: int | None,
         isotropic: bool = False,
         mechanisms: tuple[str, ...] = ("auto", *RECIPES),
+        max_rows: Any = None,
     ) -> Terms:
         """Check all of them; raises ValueError or TypeError that says what to change.
 
@@ -74,7 +85,7 @@ class Terms:
         fit begins: what is only doubtful is said there, and so once.
         """
         epsilon = check_float("epsilon", epsilon, 0.0, strict=True)
-        delta = check_float("delta", delta, 0.0, strict=True)
+        delta = check_float("delta", delta, 0.0)
         if delta >= 1:
             raise ValueError(f"delta must be below 1, got {delta}; 1e-6 is a usual choice")
         if delta > _LARGE_DELTA and n_features is None:
@@ -87,8 +98,14 @@ class Terms:
         check_option("neighbours", neighbours, ("add-remove", "replace-one"))
         max_weight = check_float("max_weight", max_weight, 0.0, strict=True)
         check_sizes("max_weight", max_weight)
+        if max_rows is not None and check_int("max_rows", max_rows, 1) > MOST_ROWS:
+            raise ValueError(f"max_rows must be at most 2**36, got {max_rows}")
+        if delta == 0:
+            mechanism = _pure(mechanism, mechanisms, accountant)
+            if neighbours == "add-remove" and max_rows is None:
+                raise ValueError(f"delta=0 needs max_rows here: {_WHERE_PURE}")
         region = region_of(bounds, n_features, isotropic)
-        return cls(epsilon, delta, region, mechanism, accountant, neighbours, max_weight)
+        return cls(epsilon, delta, region, mechanism, accountant, neighbours, max_weight, max_rows)
 
     @property
     def recipe(self) -> str:
@@ -103,12 +120,21 @@ class Terms:
     @property
     def failure(self) -> float:
         """What of delta pays for the record count's upper bound."""
-        return failure_of(self.delta)
+        return failure_of(self.delta) if self.max_rows is None else 0.0
 
     def preamble(self, people: People, d: int, isotropic: bool = False) -> Preamble:
         """The first stages; what nobody weighs counts one, whatever the cap on weights."""
         cap = self.max_weight if people.weighted else 1.0
-        return Preamble(d, people.public_count(self.neighbours), self.region, isotropic, cap)
+        count, pure = people.public_count(self.neighbours), self.delta == 0
+        if pure and self.region is None:
+            raise ValueError(f"delta=0 needs bounds: {_WHERE_PURE}")
+        if pure and count is None and self.max_rows is None:
+            raise ValueError(
+                "delta=0 needs max_rows here: records with weights, and rows that are streamed, "
+                f"have no public number. {_WHERE_PURE}"
+            )
+        limit = None if self.max_rows is None else float(self.max_rows)
+        return Preamble(d, count, self.region, isotropic, cap, limit, pure)
 
     def allowance(self, parts: list[Part], counted: bool) -> Allowance:
         """Share the budget out."""
@@ -128,6 +154,11 @@ class Terms:
         failure = self.failure if counted else 0.0
         return Meter(self.epsilon, self.delta, self.accountant, failure)
 
+    @property
+    def public_limit(self) -> dict[str, str]:
+        """What the statement says of a limit on the number of records."""
+        return {} if self.max_rows is None else {"number of records at most": f"{self.max_rows}"}
+
     def statement(
         self,
         meter: Meter,
@@ -137,7 +168,20 @@ class Terms:
     ) -> Statement:
         """The statement of an ended fit; ``names`` of the bounded columns, if they have any."""
         given = {"bounds": say_region(self.region, names)} if self.region is not None else {}
+        given |= self.public_limit
         return Statement.of(meter, unit, self.neighbours, {**given, **public})
+
+
+def _pure(mechanism: str, mechanisms: Sequence[str], accountant: str) -> str:
+    """The mechanism of a fit with delta = 0, ``"auto"`` resolved; refuses what cannot be pure."""
+    known = [name for name in mechanisms if name in _PURE]
+    if mechanism == "auto" and known:
+        mechanism = known[-1]
+    if mechanism not in _PURE:
+        raise ValueError(f"Gaussian noise needs a delta above 0; {_WHERE_PURE}")
+    if accountant not in _PURE_ACCOUNTANTS:
+        raise ValueError(f"accountant={accountant!r} needs a delta above 0; 'linear' does not")
+    return mechanism
 
 
 def failure_of(delta: float) -> float:

@@ -37,6 +37,7 @@ class CountQuery:
 
     cap_weight: float = 1.0
     block_rows: int = 65_536
+    kind: str = "gaussian"
 
     def __call__(self, block: Block, scratch: Scratch) -> Count:
         """Sum a block."""
@@ -47,8 +48,11 @@ class CountQuery:
         return Count(np.asarray(np.floor(weight / step).sum() * step))
 
     def groups(self, neighbours: str) -> list[Group]:
-        """A record adds a weight in [0, cap]; replacing one moves the sum by at most the cap."""
-        return [Group("count", slice(0, 1), self.cap_weight * (1 + 2.0**-40))]
+        """A record adds a weight in [0, cap]; replacing one moves the sum by at most the cap.
+
+        It is one number, so the norms of both kinds of noise agree.
+        """
+        return [Group("count", slice(0, 1), self.cap_weight * (1 + 2.0**-40), self.kind)]
 
     def rounding(self, rows: float) -> float:
         """One rounding of the total, which is at most ``rows`` caps."""

@@ -58,6 +58,7 @@ class RobustMeanQuery:
     bounding: Bounding
     cap_weight: float = 1.0
     cell: Cell | None = None
+    kind: str = "gaussian"
 
     @property
     def block_rows(self) -> int:
@@ -93,14 +94,19 @@ class RobustMeanQuery:
         return MeanSums(vector)
 
     def groups(self, neighbours: str) -> list[Group]:
-        """One group; opposite records are twice the norm apart."""
+        """One group; opposite records are twice the norm apart.
+
+        Laplace noise goes by the L1 norm, at most sqrt(p) times the L2 norm (Cauchy-Schwarz).
+        """
         if neighbours not in ("add-remove", "replace-one"):
             raise ValueError(
                 f"neighbours must be 'add-remove' or 'replace-one', got {neighbours!r}"
             )
         twice = 2.0 if neighbours == "replace-one" else 1.0
         bound = twice * self.bounding.norm(self.size) * self.cap_weight * _UP
-        return [Group("mean", slice(0, self.size), bound)]
+        if self.kind == "laplace":
+            bound *= math.sqrt(self.size) * _UP
+        return [Group("mean", slice(0, self.size), bound, self.kind)]
 
     def rounding(self, rows: float) -> float:
         """The bounding's error per record, and a rounding per row of a block."""
@@ -122,8 +128,8 @@ def best_clip(tau: float, count: float, multiplier: float, p: int, factor: float
         Noise over sensitivity.
     p : int
     factor : float
-        What multiplies the noise besides: 2 where records are replaced, and sqrt(count) where every
-        person adds noise.
+        What multiplies the noise besides: 2 where records are replaced, sqrt(count) where every
+        person adds noise, and sqrt(2 p) for Laplace noise (its deviation, and the L1 norm).
     """
     noise = math.sqrt(p) * multiplier * factor / count
     # Below the typical size of a record nothing is gained: everything would be clipped.
@@ -134,7 +140,7 @@ def papers_scale(
     method: str, tau: float, count: float, epsilon: float, delta: float, failure: float
 ) -> Robust:
     """The parameters of Theorem 2, Lemma 1 or Algorithm 2 (with ``count`` records in a cell)."""
-    log_f, log_d = math.log(1 / failure), math.log(1 / delta)
+    log_f, log_d = math.log(1 / failure), math.log(1 / delta) if delta else math.inf
     match method:
         case "lemma 1":
             return Robust(math.sqrt(count * tau / (2 * log_f)), 2 * log_f)

@@ -71,7 +71,7 @@ class PrivateMixturePlan:
         d = preamble.d
         parts = preamble.parts()
         left = 1.0 - preamble.share()
-        if not given_start:
+        if not (given_start or preamble.pure):
             size = 1 + d + d * (d + 1) // 2
             parts += [
                 Part(f"frame {i}", left * share, [("gaussian", size)])
@@ -102,6 +102,7 @@ class PrivateMixturePlan:
             self.choose_structure,
             self.adaptive,
             self.max_iter,
+            self.preamble.pure,
         )
         mixture, structure = yield from plan.stages()
         return PrivateMixtureFit(to_data(mixture, ground.region), structure, ground)

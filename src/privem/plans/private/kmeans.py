@@ -17,7 +17,7 @@ from ...tree import Array
 from .allowance import Allowance, Part
 from .cluster_frame import FRAME_SHARES, ClusterFrame, frame_sizes
 from .grid_start import MOST_CELLS, GridStart
-from .packing import pack
+from .packing import filled, pack
 from .preamble import Ground, Preamble
 
 __all__ = ["KMEANS_RECIPES", "PrivateKMeansFit", "PrivateKMeansPlan"]
@@ -70,6 +70,7 @@ class PrivateKMeansPlan:
         """How the budget is shared out."""
         d = preamble.d
         parts, left = preamble.parts(), 1.0 - preamble.share()
+        given_start = given_start or preamble.pure  # which starts without looking
         if not given_start:
             parts += [
                 Part(f"frame {i}", left * share, [("gaussian", size)])
@@ -103,7 +104,9 @@ class PrivateKMeansPlan:
             frame = ClusterFrame(
                 region, ground.count, ground.rows, allowance, guess, self.preamble.cap_weight
             )
-            middle, covariance = yield from frame.stages()
+            # Gaussian noise has no place in a pure fit, whose bounds are given: they are filled.
+            pure = self.preamble.pure
+            middle, covariance = filled(region) if pure else (yield from frame.stages())
             if self.recipe in _GRIDDED:
                 start = GridStart(
                     region,

@@ -66,7 +66,7 @@ class PrivateMeanPlan:
         """How the budget is shared out."""
         return [
             *preamble.parts(),
-            Part("mean", 1.0 - preamble.share(), [("gaussian", preamble.d)]),
+            Part("mean", 1.0 - preamble.share(), [(preamble.kind, preamble.d)]),
         ]
 
     def stages(self) -> Generator[Stage, Release[Any], PrivateMeanFit]:
@@ -89,11 +89,13 @@ class PrivateMeanPlan:
             tau = _SECOND_MOMENT
         factor = 2.0 if noise.neighbours == "replace-one" else 1.0
         factor *= math.sqrt(count) if self.local else 1.0
+        factor *= math.sqrt(2 * d) if self.preamble.pure else 1.0
         if self.method == "auto":
             bounding: Any = best_clip(tau, count, noise.multiplier, d, factor)
         else:
             bounding = papers_scale(self.method, tau, count, *self.terms)
-        query = RobustMeanQuery(centre, unit, bounding, self.preamble.cap_weight)
+        cap, kind = self.preamble.cap_weight, self.preamble.kind
+        query = RobustMeanQuery(centre, unit, bounding, cap, kind=kind)
         release = yield Stage(query, noise, "mean")
         mean = centre + unit * release.statistics.total / count
         assert release.deviation is not None

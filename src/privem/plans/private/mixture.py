@@ -29,7 +29,7 @@ from ...tree import Array
 from .allowance import Allowance
 from .gaussian import PrivateGaussian
 from .lost import background, copied, restarted
-from .packing import pack
+from .packing import filled, pack
 from .shapes import LEAST_STEP, Parts, as_asked, as_type, shared_consistency, unwhiten, whiten
 
 __all__ = ["PrivateMixture", "Structure", "choose"]
@@ -123,6 +123,8 @@ class PrivateMixture:
         For the data-free packing of starting points.
     adaptive : bool
         Whether shares may change after the count; see ``docs/proofs/release.md``, section 9.
+    pure : bool
+        No Gaussian noise: bounds, which are given, are taken to be filled.
     """
 
     region: Region
@@ -141,6 +143,7 @@ class PrivateMixture:
     choose_structure: bool = True
     adaptive: bool = True
     max_iter: int = MOST_ITERATIONS
+    pure: bool = False
 
     def stages(self) -> Generator[Stage, Release[Any], tuple[Mixture, Structure]]:
         """Generate the stages."""
@@ -148,7 +151,8 @@ class PrivateMixture:
         state = self.start
         frame = PrivateGaussian(self.region, self.count, self.rows, self.allowance, self.cap_weight)
         if state is None:
-            centre, covariance = yield from frame.stages()
+            found = filled(self.region) if self.pure else (yield from frame.stages())
+            centre, covariance = found
             state = self._pack(centre, covariance)
         whitened = self.recipe == "whitened"
         r = clip_radius(d, TAIL) if whitened else self.region.reach
@@ -158,6 +162,8 @@ class PrivateMixture:
             w = MomentWeights(1.0, 1.0, 1.0, r)
         structure = self._structure(state, w)
         if structure.single and self.start is None:
+            if self.pure:
+                return (yield from self._alike(structure)), structure
             # The noise drowns any mixture: one Gaussian, measured with all that is left.
             # (Where shares may not change after the count: with as much noise as a mixture's.)
             releases_left = 1 if self.adaptive else structure.iterations
@@ -204,6 +210,15 @@ class PrivateMixture:
             one = Mixture("full", np.ones(1), centre[None], covariance[None])
             state = self._with_background(state, average.seen < 0.5, one, hidden)
         return state, structure
+
+    def _alike(self, structure: Structure) -> Generator[Stage, Release[Any], Mixture]:
+        """One Gaussian by the same recipe, as often as there are components."""
+        one = replace(self, components=1, n_iter=structure.iterations, choose_structure=False)
+        found, _ = yield from one.stages()
+        k, tied = self.components, found.covariance_type == "tied"
+        covariances = found.covariances if tied else np.repeat(found.covariances, k, axis=0)
+        means = np.repeat(found.means, k, axis=0)
+        return replace(found, weights=np.full(k, 1 / k), means=means, covariances=covariances)
 
     def _with_background(
         self, state: Mixture, lost: NDArray[np.bool_], one: Mixture, hidden: float

@@ -6,9 +6,17 @@ import math
 
 import numpy as np
 
+from ...models.region import Region
 from ...tree import Array
 
-__all__ = ["pack"]
+__all__ = ["filled", "pack"]
+
+
+def filled(region: Region) -> tuple[Array, Array]:
+    """Mean and covariance, in unit coordinates, of records spread evenly over a region."""
+    d = region.d
+    variances = np.full(d, 1.0 / (d + 2)) if region.ball else region.limit**2 / 3
+    return np.zeros(d), np.diag(variances)
 
 
 def pack(

@@ -52,6 +52,11 @@ class Preamble:
     isotropic : bool
         For estimated bounds: one scale for all features.
     cap_weight : float
+    limit : float or None
+        A public limit on the number of records; ``None``: a bound on it is taken from the released
+        count, and fails with the probability that the allowance sets aside.
+    pure : bool
+        Laplace noise only, for delta = 0. It needs ``region``, and ``count`` or ``limit``.
     """
 
     d: int
@@ -59,6 +64,13 @@ class Preamble:
     region: Region | None
     isotropic: bool = False
     cap_weight: float = 1.0
+    limit: float | None = None
+    pure: bool = False
+
+    @property
+    def kind(self) -> str:
+        """The kind of noise."""
+        return "laplace" if self.pure else "gaussian"
 
     def share(self) -> float:
         """How much of the budget this takes at least."""
@@ -66,7 +78,7 @@ class Preamble:
 
     def parts(self) -> list[Part]:
         """The parts of the allowance spent here."""
-        parts = [] if self.count is not None else [Part("count", _COUNT_SHARE, [("gaussian", 1)])]
+        parts = [] if self.count is not None else [Part("count", _COUNT_SHARE, [(self.kind, 1)])]
         return parts if self.region is not None else parts + bounds_parts(self.d, _BOUNDS_SHARE)
 
     def stages(
@@ -75,15 +87,11 @@ class Preamble:
         """Generate the stages. ``adaptive``: shares may be changed after the count."""
         count, rows = self.count, self.count
         if count is None or rows is None:
-            noise = allowance.noise("count", MOST_ROWS)
-            release = yield Stage(CountQuery(self.cap_weight), noise, "count")
+            noise = allowance.noise("count", MOST_ROWS if self.limit is None else self.limit)
+            release = yield Stage(CountQuery(self.cap_weight, kind=self.kind), noise, "count")
             noisy, slack = float(release.statistics.count), release.spent[0].slack
             count = max(noisy, 1.0)
-            # Above the true sum but with probability `failure`, for either of two neighbours (a cap
-            # apart); weights lose up to two caps to their lattice; 2^-20 is 16 lattice steps, for
-            # rounding and discrete tails. Proof: docs/proofs/release.md, section 6.
-            tail = 2.0**-20 - float(ndtri(allowance.failure))
-            rows = max(noisy + 4 * self.cap_weight + slack + release.spread * tail, 1.0)
+            rows = self._rows(noisy, slack, release.spread, allowance)
         if self.region is not None:
             return Ground(count, rows, self.region, None, allowance)
         if adaptive:
@@ -91,6 +99,16 @@ class Preamble:
         bounds = PrivateBounds(self.d, rows, allowance, self.isotropic)
         region, found = yield from bounds.stages()
         return Ground(count, rows, region, found, allowance)
+
+    def _rows(self, noisy: float, slack: float, spread: float, allowance: Allowance) -> float:
+        """A bound on the sum of weights."""
+        if self.limit is not None:
+            return self.limit * self.cap_weight
+        # Above the true sum but with probability `failure`, for either of two neighbours (a cap
+        # apart); weights lose up to two caps to their lattice; 2^-20 is 16 lattice steps, for
+        # rounding and discrete tails. Proof: docs/proofs/release.md, section 6.
+        tail = 2.0**-20 - float(ndtri(allowance.failure))
+        return max(noisy + 4 * self.cap_weight + slack + spread * tail, 1.0)
 
     def _more_for_bounds(self, allowance: Allowance, count: float) -> Allowance:
         wanted = _BOUNDS_SIGNAL * math.sqrt(2 * self.d) * allowance.base / count
