@@ -4,6 +4,7 @@ from .categorical_mixture import CategoricalMixture
 from .factor_analysis import FactorAnalysis
 from .gaussian_mixture import GaussianMixture
 from .kmeans import KMeans
+from .lineage import PrivacyCompositionWarning
 from .mean import PrivateMean, private_mean
 from .missing_regression import MissingCovariateRegression
 from .regression_mixture import RegressionMixture
@@ -18,6 +19,7 @@ __all__ = [
     "KMeans",
     "MissingCovariateRegression",
     "ModelFileError",
+    "PrivacyCompositionWarning",
     "PrivateMean",
     "RegressionMixture",
     "SymmetricMixture",

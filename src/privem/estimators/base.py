@@ -35,6 +35,7 @@ from .federated import (
     refuse_rows_arguments,
 )
 from .limits import in_order
+from .lineage import clone_of, count_fit, sent
 from .opening import private_rows, unchecked, weights_of, without_values
 from .parameters import check_int
 from .people import People
@@ -86,6 +87,19 @@ class Estimator(BaseEstimator):  # type: ignore[misc]
 
         def __getattr__(self, name: str) -> Any:
             raise missing_attribute(self, name)
+
+    def __sklearn_clone__(self) -> Any:
+        copy = super().__sklearn_clone__()
+        copy._lineage = clone_of(self)
+        return copy
+
+    def __getstate__(self) -> Any:
+        state = super().__getstate__()
+        if getattr(self, "epsilon", None) is None:
+            # Equal exact estimators have equal bytes, which joblib.Memory knows them by.
+            return {name: value for name, value in state.items() if name != "_lineage"}
+        sent(self)
+        return state
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -369,6 +383,7 @@ class Estimator(BaseEstimator):  # type: ignore[misc]
             return run(plan, LocalSource(rows, threads), self._watch)
 
     def _run_privately(self, plan: Plan[T], source: Source, meter: Meter) -> T:
+        count_fit(self)
         self._forget()
         # A caller's np.seterr(all="raise") must not end a fit that is being paid for.
         with np.errstate(divide="warn", over="warn", under="ignore", invalid="warn"):

@@ -29,6 +29,8 @@ def whole(fit: Fit) -> Fit:
         try:
             return fit(self, *args, **more)
         except BaseException:
+            # All but the lineage: what was spent before the failure stays counted.
+            before |= {name: vars(self)[name] for name in vars(self) if name == "_lineage"}
             vars(self).clear()
             vars(self).update(before)
             raise
