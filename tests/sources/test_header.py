@@ -19,7 +19,7 @@ from privem import (
 from privem.cli import app
 from privem.federation import Federation, FederationError, Party
 from privem.sources import read_file, read_table
-from privem.sources.header import could_be_data
+from privem.sources.header import could_be_data, read_header
 
 # The first record of a file without a header, in every disguise.
 RECORDS = [
@@ -329,3 +329,14 @@ def test_a_party_at_the_command_line(tmp_path):
     rows, _ = _rows(place.terms, path, None, None, False)
     assert rows.names == ["x0", "x1", "x2"]
     assert len(next(rows.blocks(9)).X) == 4
+
+
+def test_a_first_line_may_be_long_but_must_end(tmp_path):
+    many = [f"column_{j}" for j in range(100_000)]
+    path = tmp_path / "wide.csv"
+    path.write_text(",".join(many) + "\n" + ",".join(["1"] * len(many)) + "\n")
+    assert could_be_data(many) is False
+    assert read_header([path], "it", None).names == many
+    (tmp_path / "open.csv").write_text('"' + "4" * 200_000)
+    with pytest.raises(ValueError, match="not a readable table"):
+        read_file(tmp_path / "open.csv")

@@ -23,7 +23,7 @@ _MISSING = frozenset(
 _PERHAPS = frozenset(["", "yes", "no", "y", "n", "t", "f", "on", "off"])
 _MONTHS = "jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec"
 _DATE = re.compile(rf"((mon|tue|wed|thu|fri|sat|sun)[a-z]*,?\s+)?({_MONTHS})[a-z]*[\s./-]+\d.*")
-_LONGEST = 2**20
+_LONGEST = 2**26
 
 
 @dataclass(frozen=True)
