@@ -225,6 +225,7 @@ FORGED = {
     ),
     "scalar where a vector belongs": PlaceQuery(np.array(1.0), np.zeros(2)),
     "widths not positive": PlaceQuery(np.zeros(2), np.zeros(2)),
+    **{f"{n} cells": PlaceQuery(np.ones(2), np.zeros(2), n) for n in (0, 1, 3, 2**13, True, 64.0)},
     "too few octaves": OctaveQuery(1),
     "indefinite covariance": bounded(mix=mixture(covariances=np.stack([-np.eye(2)] * 2))),
     "weights not positive": bounded(mix=mixture(weights=np.array([0.0, 1.0]))),

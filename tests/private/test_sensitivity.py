@@ -1,6 +1,7 @@
 """Tries to move a sum by more than its sensitivity: corners, outliers, opposites, borders."""
 
 import itertools
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -192,6 +193,9 @@ def test_histograms(neighbours: str, seed: int, d: int) -> None:
     X = np.concatenate([X[::2], X[:3] * 2.0**-45, X[:3] * 1e12])
     place = PlaceQuery(2.0 ** rng.integers(-42, 40, d), rng.standard_normal(d) * 1e3)
     assert worst(place, vectors(place, X), neighbours) > 0.99
+    few = replace(place, cells=int(2 ** rng.integers(1, 7)))
+    worst(few, vectors(few, X), neighbours)
+    assert (vectors(few, X).sum(axis=1) == d).all()
     octave = OctaveQuery(d)
     pairs = vectors(octave, np.abs(X))
     assert (pairs.sum(axis=1) == d).all()

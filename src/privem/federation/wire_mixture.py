@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..models.assigned import AssignedQuery
-from ..models.bounds import OctaveQuery, PlaceQuery
+from ..models.bounds import CELLS, OctaveQuery, PlaceQuery
 from ..models.count import CountQuery
 from ..models.gaussian_mixture import COVARIANCE_TYPES, Mixture, MixtureQuery
 from ..models.kmeans import Clusters, NearestQuery
@@ -35,7 +35,7 @@ FIELDS: dict[type, tuple[str, ...]] = {
     AssignedQuery: ("covariance_type", "origin", "centres"),
     CountQuery: ("cap_weight",),
     OctaveQuery: ("d",),
-    PlaceQuery: ("width", "centre"),
+    PlaceQuery: ("width", "centre", "cells"),
     BoundedQuery: ("mixture", "region", "weights", "recipe", "rows", "cap_weight"),
     BoundedMomentsQuery: ("region", "weights", "cap_weight"),
     BoundedClusterQuery: ("centres", "region", "weights", "spread", "recipe", "cap_weight"),
@@ -80,7 +80,8 @@ def check(query: Any, d: int, private: bool) -> bool:
             checks.ordinary(cap)
         case OctaveQuery(d=features):
             need(type(features) is int and features == d)
-        case PlaceQuery(width=width, centre=centre):
+        case PlaceQuery(width=width, centre=centre, cells=cells):
+            need(type(cells) is int and cells & (cells - 1) == 0 and 2 <= cells <= CELLS)
             checks.array(width, (d,))
             checks.array(centre, (d,))
             need((width > 0).all())
@@ -108,9 +109,9 @@ def _grid(query: GridQuery, d: int) -> None:
     """Whatever the axes and edges, a record counts in one cell: only their form matters."""
     checks.region(query.region, d)
     checks.array(query.middle, (d,))
-    checks.array(query.axes, (d, d))
+    checks.table(query.axes, d)
     checks.ordinary(query.cap_weight)
-    need(isinstance(query.edges, tuple) and 0 < len(query.edges) <= d)
+    need(isinstance(query.edges, tuple) and 0 < len(query.edges) <= len(query.axes))
     for ends in query.edges:
         need(isinstance(ends, np.ndarray) and ends.ndim == 1 and len(ends) > 1)
         need(ends.dtype == np.float64 and (np.diff(ends) > 0).all())

@@ -29,6 +29,7 @@ T = TypeVar("T")
 
 # A block holds no more numbers than this (8 MB), unless it would be less than so many rows: each
 # block's sums are as long as a few rows, and adding them up must not cost more than making them.
+# Where they are as long as many rows, a query says how many it should have (``least_rows``).
 _NUMBERS, _FEWEST = 2**20, 64
 
 
@@ -90,7 +91,8 @@ class LocalSource:
         """Apply a function to every block, in order: predictions, for the holder of the rows."""
         threads = effective_threads(self.n_jobs)
         # Wide rows come fewer at a time, so that memory does not grow with the columns either.
-        block_rows = min(block_rows, max(_FEWEST, _NUMBERS // max(self.rows.n_features, 1)))
+        least = getattr(function, "least_rows", _FEWEST)
+        block_rows = min(block_rows, max(least, _NUMBERS // max(self.rows.n_features, 1)))
         with one_blas_thread():
             yield from map_blocks(function, _cut(self.rows.blocks(block_rows), block_rows), threads)
 
