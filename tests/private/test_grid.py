@@ -23,16 +23,16 @@ def query_of(d: int, rng: np.random.Generator, ball: bool, cap: float = 1.0) -> 
         if ball
         else Region.box(low, low + np.linspace(2, 7.3, d), isotropic=True)
     )
-    axes = np.linalg.qr(rng.standard_normal((d, d)))[0]
+    axes = np.linalg.qr(rng.standard_normal((d, d)))[0] if rng.random() < 0.5 else np.eye(d)
     cut = [np.sort(rng.uniform(-1, 1, rng.integers(2, 7))) for _ in range(min(d, 3))]
+    axes = axes[: rng.integers(len(cut), d + 1)]
     middle = region.inside(rng.uniform(-1, 1, (1, d)))[0]
     return GridQuery(region, middle, axes, tuple(cut), cap)
 
 
 def nasty(query: GridQuery, n: int, rng: np.random.Generator) -> np.ndarray:
     """Records on the edges of cells to the last bit, outside the region, infinite, NaN."""
-    d = query.region.d
-    along = rng.uniform(-1, 1, (n, d))
+    along = rng.uniform(-1, 1, (n, len(query.axes)))
     for axis, edges in enumerate(query.edges):
         on = rng.random(n) < 0.5
         along[on, axis] = rng.choice(edges, on.sum())

@@ -45,7 +45,7 @@ class GridQuery:
     region : Region
     middle : array of shape (d,)
         Edges are measured from here.
-    axes : array of shape (d, d)
+    axes : array of shape (m, d)
         Orthonormal directions, one per row; cells are cut along the first of them.
     edges : tuple of arrays
         Ends of the cells along each axis that is cut, increasing.
@@ -77,6 +77,8 @@ class GridQuery:
         for axis, edges in zip(self.axes, self.edges, strict=False):
             along[:] = 0.0
             for component, feature, origin in zip(axis, y, self.middle, strict=True):
+                if component == 0.0:  # it would add zero; public, and the same for every record
+                    continue
                 np.subtract(feature, origin, out=term)
                 term *= component
                 along += term  # a fixed order of summation

@@ -6,13 +6,16 @@ counts of the cells of a grid, once released, may be clustered as often as one l
 towards the region's ends, as many as the noise bears; within a cell records are taken to lie
 evenly, along axes that are not cut as in the frame's Gaussian. Under much noise the counts are
 drawn towards that Gaussian, and what remains is a packing of it that needs no more data.
+
+In a diagonal frame, that of many columns, axes are columns, and only the longest few dozen tell
+centres apart: along all others they lie in the middle, and records spread as the frame says.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Generator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -36,6 +39,8 @@ _CORE, _GROWTH = 2.0, 2.0
 _FEWEST = 3
 _MOST_AXES = 3
 _POINTS = 4096
+# So many columns of a diagonal frame tell centres apart.
+_COLUMNS = 64
 
 
 @dataclass(frozen=True)
@@ -48,7 +53,7 @@ class GridStart:
     count : float
         Number of records, public or released.
     middle, covariance : array
-        The frame, public.
+        The frame, public; a matrix, or its diagonal.
     clusters : int
     noise : Discrete
     rng : numpy.random.Generator
@@ -67,16 +72,38 @@ class GridStart:
 
     def stages(self) -> Generator[Stage, Release[Any], tuple[Array, float]]:
         """Generate the stage."""
+        if self.covariance.ndim == 1:
+            return (yield from self._along_columns())
         values, vectors = np.linalg.eigh(self.covariance)
         order = np.argsort(-values, kind="stable")
-        deviations, axes = np.sqrt(np.maximum(values[order], 1e-12)), vectors[:, order].T
-        query = GridQuery(
-            self.region, self.middle, axes, self._edges(deviations, axes), self.cap_weight
-        )
+        axes = vectors[:, order].T
+        return (yield from self._start(values[order], axes, axes, self))
+
+    def _along_columns(self) -> Generator[Stage, Release[Any], tuple[Array, float]]:
+        """The start among the longest columns, and what the others add to distances."""
+        longest = np.argsort(-self.covariance, kind="stable")[:_COLUMNS]
+        whole, some = self.region, np.eye(len(longest))
+        part = Region(whole.centre[longest], whole.scale[longest], whole.limit[longest], whole.ball)
+        among = replace(self, region=part, middle=self.middle[longest])
+        axes = np.zeros((len(longest), whole.d))
+        axes[:, longest] = some
+        found, square = yield from self._start(self.covariance[longest], axes, some, among)
+        centres = np.tile(self.middle, (self.clusters, 1))
+        centres[:, longest] = found
+        others = float(np.sum(np.delete(self.covariance, longest)))
+        return whole.inside(centres), square + others
+
+    def _start(
+        self, values: Array, axes: Array, some: Array, among: GridStart
+    ) -> Generator[Stage, Release[Any], tuple[Array, float]]:
+        """Count along ``axes``; the rest among some columns, where the axes are called ``some``."""
+        deviations = np.sqrt(np.maximum(values, 1e-12))
+        edges = among._edges(deviations[:_MOST_AXES], some[:_MOST_AXES])
+        query = GridQuery(self.region, self.middle, axes[: len(edges)], edges, self.cap_weight)
         release = yield Stage(query, self.noise, "grid")
         counts: CellCounts = release.statistics
         mass = self._mass(counts.counts, release.spread, query, deviations)
-        points, weights = self._points(query, mass, deviations, axes)
+        points, weights = among._points(query, mass, deviations, some)
         tries = int(np.clip(2**24 // (len(points) * self.clusters), 2, 8))
         return weighted_kmeans(points, weights, self.clusters, self.rng, tries)
 
@@ -91,7 +118,7 @@ class GridStart:
         best: tuple[Array, ...] = (_cut(reach[0], deviations[0], 2 * deviations[0]),)
         for width in 2 * _CORE * deviations[0] * 0.93 ** np.arange(1, 200):
             found = [_cut(ends, s, width) for ends, s in zip(reach, deviations, strict=True)]
-            used = [edges for edges in found[:_MOST_AXES] if len(edges) > _FEWEST]
+            used = [edges for edges in found if len(edges) > _FEWEST]
             if math.prod(len(edges) - 1 for edges in used) > wanted:
                 break
             best = tuple(used) or best

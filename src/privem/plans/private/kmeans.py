@@ -122,7 +122,8 @@ class PrivateKMeansPlan:
                 spread = max(math.sqrt(square / d), _NARROWEST)
             else:
                 centres = region.inside(pack(middle, covariance, k, self.rng))
-                spread = math.sqrt(float(np.trace(covariance)) / d) * k ** (-1.0 / d)
+                variances = covariance if covariance.ndim == 1 else np.diag(covariance)
+                spread = math.sqrt(float(variances.mean())) * k ** (-1.0 / d)
         each = len(cluster_releases(self.recipe, k, d))
         late: list[Array] = [centres]
         for t in range(rounds):

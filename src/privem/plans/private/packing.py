@@ -22,7 +22,10 @@ def filled(region: Region) -> tuple[Array, Array]:
 def pack(
     centre: Array, covariance: Array, k: int, rng: np.random.Generator, width: float = 0.8
 ) -> Array:
-    """K points far apart on the ellipsoid of a Gaussian: the best of many random sets."""
+    """K points far apart on the ellipsoid of a Gaussian: the best of many random sets.
+
+    ``covariance`` is a matrix, or its diagonal.
+    """
     d = len(centre)
     best, spread = np.zeros((k, d)), -1.0
     for _ in range(300 if d <= 10 else 20):
@@ -33,4 +36,6 @@ def pack(
         gaps = np.linalg.norm(points[:, None] - points[None], axis=2) + 1e9 * np.eye(k)
         if gaps.min() > spread:
             best, spread = points, float(gaps.min())
+    if covariance.ndim == 1:
+        return np.asarray(centre + width * best * np.sqrt(covariance))
     return np.asarray(centre + width * best @ np.linalg.cholesky(covariance).T)

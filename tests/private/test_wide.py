@@ -1,0 +1,88 @@
+"""Private k-means of many columns: no release of the size d x d, under the same bounds."""
+
+import math
+import time
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from privem import KMeans
+from privem.models.gaussian_mixture import Mixture
+from privem.models.private_mixture import BoundedQuery
+from privem.models.sensitivity import MomentWeights
+from privem.models.shrink import clip_radius
+from privem.plans.private.cluster_frame import frame_sizes
+
+from .test_sensitivity import NEIGHBOURS, nasty, opposites, region_of, vectors, worst
+
+SETTINGS = {"given": {"bounds": (-8.0, 8.0)}, "estimated": {}}
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("how", SETTINGS)
+@pytest.mark.parametrize("mechanism", ["whitened", "dplloyd"])
+def test_no_release_grows_with_the_square_of_the_columns(how, mechanism):
+    """80 octaves are the most that a column needs; d(d+1)/2 are 150, and 4096 places were asked."""
+    d = 300
+    X = np.random.default_rng(0).normal(size=(500, d))
+    model = KMeans(3, mechanism=mechanism, random_state=0, **SETTINGS[how]).fit(X)
+    assert model.cluster_centers_.shape == (3, d)
+    assert np.isfinite(model.cluster_centers_).all()
+    numbers = [group.dimension for one in model.privacy_.releases for group in one.groups]
+    assert max(numbers) <= 80 * d
+    assert model.privacy_.spent <= 1.0
+
+
+@pytest.mark.parametrize("d", [10, 256, 257])
+def test_the_frame_asks_for_as_many_numbers_as_it_says(d):
+    X = np.random.default_rng(0).normal(size=(50, d))
+    asked = []
+
+    class Watched(KMeans):
+        def _watch(self, stage, release):
+            asked.append((stage.name, sum(s.dimension for s in release.spent)))
+
+    Watched(2, bounds=(-5, 5)).fit(X)
+    assert tuple(n for name, n in asked if name.startswith("frame")) == frame_sizes(d)
+
+
+@pytest.mark.parametrize("neighbours", NEIGHBOURS)
+@settings(max_examples=25)
+@given(seed=st.integers(0, 2**32 - 1), d=st.integers(1, 4))
+def test_a_diagonal_frame_keeps_its_bound(neighbours, seed, d):
+    rng = np.random.default_rng(seed)
+    region = region_of("box", d)
+    r, half = clip_radius(d), math.sqrt(0.5)
+    ball = Mixture(
+        "diag", np.ones(1), rng.uniform(-1, 1, (1, d)), np.full((1, d), rng.uniform(1e-4, 1))
+    )
+    weights = MomentWeights(0.0, half / r, half / r**2, r)
+    query = BoundedQuery(ball, region, weights, "whitened", 1000.0)
+    X = np.concatenate([nasty(region, ball.means, rng), opposites(query, rng)])
+    worst(query, vectors(query, X), neighbours)
+
+
+def test_ten_thousand_rows_of_two_thousand_columns_take_less_than_three_seconds():
+    X = np.random.default_rng(0).normal(size=(10_000, 2000))
+    began = time.process_time()
+    KMeans(8, bounds=(-8, 8), random_state=0).fit(X)
+    assert time.process_time() - began < 3.0  # a third of a second where nothing else runs
+
+
+def test_long_columns_are_found_and_split():
+    """Four clusters along two of 300 columns, one deviation of noise each; epsilon is generous.
+
+    Cells hold hundreds of deviations of their noise, and the two columns have 50 times the variance
+    of the others: nothing here is near an edge.
+    """
+    rng = np.random.default_rng(0)
+    corner = rng.integers(0, 2, (20_000, 2)) * 14.0 - 7.0
+    X = rng.normal(size=(20_000, 300))
+    X[:, [5, 200]] += corner
+    model = KMeans(4, epsilon=50.0, bounds=(-16, 16), random_state=0).fit(X)
+    found = np.sort(np.round(model.cluster_centers_[:, [5, 200]] / 7).astype(int), axis=0)
+    assert found.tolist() == [[-1, -1], [-1, -1], [1, 1], [1, 1]]
+    others = np.delete(model.cluster_centers_, [5, 200], axis=1)
+    assert np.abs(others).max() < 1.5
