@@ -87,11 +87,12 @@ class LocalSource:
     draw: Callable[[int], bytes] = field(default=os.urandom, repr=False, compare=False)
     """Where random pairs of records come from: so many bytes, independent and uniform."""
 
-    def each(self, function: Callable[[Block, Scratch], T], block_rows: int) -> Iterator[T]:
+    def each(
+        self, function: Callable[[Block, Scratch], T], block_rows: int, least: int = _FEWEST
+    ) -> Iterator[T]:
         """Apply a function to every block, in order: predictions, for the holder of the rows."""
         threads = effective_threads(self.n_jobs)
         # Wide rows come fewer at a time, so that memory does not grow with the columns either.
-        least = getattr(function, "least_rows", _FEWEST)
         block_rows = min(block_rows, max(least, _NUMBERS // max(self.rows.n_features, 1)))
         with one_blas_thread():
             yield from map_blocks(function, _cut(self.rows.blocks(block_rows), block_rows), threads)
@@ -128,7 +129,8 @@ class LocalSource:
         """The sum of the function over the blocks that the query looks at; ``None`` if none are."""
         total = RunningSum[Any]()
         viewed = replace(self, rows=self._view(query))
-        for part in viewed.each(function, query.block_rows):
+        least = getattr(query, "least_rows", _FEWEST)
+        for part in viewed.each(function, query.block_rows, least):
             total.add(part)
         return total.value()
 
