@@ -20,7 +20,6 @@ from privem.federation.masking import _about, _session
 from privem.federation.memory import Memory
 from privem.federation.messages import Request, RunTerms
 from privem.federation.ratchet import Stream, derive, fingerprint, framed, noise_key
-from privem.federation.wire import pack, unpack
 from privem.models.count import CountQuery
 from privem.noise.discrete import Discrete, draw, lattice
 from privem.sources import ArrayRows
@@ -359,19 +358,3 @@ def test_planted_keys_that_are_kept_are_seen(blobs, monkeypatch):
     assert server.begin()[0]
     assert server.ask(asked(CountQuery()))[0]
     assert left_over(made, [server.party.state()]) == {"secret", "chain", "round"}
-
-
-def test_a_state_of_before_there_were_secrets_goes_on_with_its_account(blobs):
-    server = Server(blobs)
-    assert server.begin()[0]
-    assert server.ask(asked(CountQuery()))[0]
-    body = unpack(server.party.state(), "party", own=True)
-    new = ("secret", "chain", "key", "draws", "rows", "count")
-    body["memory"] = {k: v for k, v in body["memory"].items() if k not in new}
-    body["memory"]["cells"] = b"c" * 32
-    party = Party(blobs, "party 0").restore(pack("party", body))
-    assert party.spent == server.party.spent > 0
-    assert party._memory.runs == ("run 1",)
-    assert len(party._memory.secret) == 32
-    server.party = party
-    assert refused(server.ask(asked(CountQuery()), round=2), "no run")

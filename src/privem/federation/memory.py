@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hmac
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
@@ -11,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .messages import Request, RunTerms
-from .ratchet import RunKeys, Stream, after, derive, new_secret, noise_key, round_key
+from .ratchet import RunKeys, Stream, after, derive, noise_key, round_key
 
 __all__ = ["Memory"]
 
@@ -50,13 +49,6 @@ class Memory:
     last: bytes = b""
     """Digest of the last request, and the reply to it."""
     last_reply: bytes = b""
-
-    @classmethod
-    def of(cls, fields: Mapping[str, Any]) -> Self:
-        """Read from a state; in one that was written before there were secrets the run is over."""
-        if fields.get("secret"):
-            return cls(**fields)
-        return cls(secret=new_secret(), runs=fields["runs"])
 
     def ended(self) -> Self:
         """What is left of it when the run is over and no other has begun."""

@@ -385,11 +385,11 @@ class Party:
             raise ValueError(f"{self.name!r}: {odd}")
         self._keys = Keys(**body["keys"])
         self._budget = OwnBudget.of(body["account"])
-        self._memory = Memory.of(body["memory"])
+        self._memory = Memory(**body["memory"])
         self._question, self._known = None, b""
         if agreement is not None:
             self._agreement = agreement
-            self._side = party_side(agreement, body["side"] if self._memory.run else b"")
+            self._side = party_side(agreement, body["side"])
         return self
 
 
