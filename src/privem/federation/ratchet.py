@@ -12,7 +12,7 @@ same noise; any other, or the same one about other rows, noise that is independe
 
 Each key is replaced by what comes after it (:func:`after`) as soon as it was used, and there is no
 way back: a state that is stolen opens none of the noise that was added before. What that proves,
-and what not: ``docs/proofs/federation.md``, section 4.
+and what not: ``docs/proofs/federation.md``, section 8.
 """
 
 from __future__ import annotations

@@ -18,6 +18,13 @@ _WHOM = {
 }
 
 
+_COMPUTATIONAL = (
+    "A party's noise comes from HMAC-SHA256 and SHAKE-256 under a secret of its own: the promise "
+    "is computational, against whoever cannot tell those from random bytes and has neither the "
+    "party's state nor a backup of it."
+)
+
+
 def trust(agreement: Agreement, private: bool | None = None) -> str:
     """The guarantee, and whom it is against.
 
@@ -35,6 +42,7 @@ def trust(agreement: Agreement, private: bool | None = None) -> str:
         words.append(_exact(agreement))
     if private is not False:
         words.append(_noise(agreement))
+        words.append(_COMPUTATIONAL)
         words.append(_WHOM["persons" if agreement.persons else "records"])
     return " ".join(words)
 
