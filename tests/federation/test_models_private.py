@@ -38,7 +38,7 @@ def test_the_statement_accounts_for_every_release(case, protection):
     assert statement.spent <= 4.0
     assert statement.recount() == statement.spent
     assert len(statement.releases) == len(releases)
-    assert statement.parties == federation.trust(private=True)
+    assert statement.parties == federation.statement()
     assert statement.parties in str(statement)
     assert type(statement).from_dict(statement.to_dict()) == statement
     # Shared noise: as much as a central fit's without one party; else each of four adds all of it.
@@ -113,7 +113,7 @@ def test_a_private_mean(protection, tau):
     federation = EXACT[0].federate(cut(600, "even"), protection)
     mean = private_mean(federation, epsilon=8.0, tau=tau)
     assert mean.privacy.spent <= 8.0
-    assert mean.privacy.parties == federation.trust(private=True)
+    assert mean.privacy.parties == federation.statement()
     assert mean.privacy.recount() == mean.privacy.spent
     spent = [party.spent for party in federation.transport.parties.values()]
     assert spent == pytest.approx([mean.privacy.spent] * 4, rel=1e-6)

@@ -82,7 +82,7 @@ def test_the_statement_accounts_for_every_estimator(blobs, model, terms, shared)
     statement, releases = fit(model, federation)
     assert statement.spent <= 6.0
     assert statement.recount() == statement.spent
-    assert statement.parties == federation.trust(private=True)
+    assert statement.parties == federation.statement()
     assert statement.parties in str(statement)
     assert type(statement).from_dict(statement.to_dict()) == statement
     for reported, alone, kind in deviations(releases):

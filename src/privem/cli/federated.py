@@ -168,7 +168,7 @@ def fit_parties(
         except OSError as error:
             raise CannotWrite(output, error.strerror or str(error)) from error
         run.say("finished")
-    return _summary(estimator, terms, settings, caught, run.rounds)
+    return _summary(estimator, terms, run, caught)
 
 
 def _fit(run: _Run, terms: Terms, secret: bytes, patience: float, quiet: bool) -> Any:
@@ -197,6 +197,7 @@ def _fit(run: _Run, terms: Terms, secret: bytes, patience: float, quiet: bool) -
                 estimator._watch = watch
                 estimator.fit(federation)
                 del estimator._watch
+            run.attendance = federation.attendance
 
         app = server_app(terms.agreement, terms.keys, journal, fit, patience)
         try:
@@ -212,14 +213,15 @@ def _fit(run: _Run, terms: Terms, secret: bytes, patience: float, quiet: bool) -
             time.sleep(0.5)
 
 
-def _summary(
-    estimator: Any, terms: Terms, settings: Settings, caught: list[Any], rounds: int
-) -> dict[str, Any]:
-    agreement = terms.agreement
+def _summary(estimator: Any, terms: Terms, run: _Run, caught: list[Any]) -> dict[str, Any]:
+    agreement, settings = terms.agreement, run.settings
+    count, present = len(agreement.members), len(run.attendance["took part"])
+    among = str(count) if present == count else f"{present} of {count}"
     found: dict[str, Any] = {
         "model": str(settings.kind),
-        "data": f"{len(agreement.members)} parties ({agreement.protection})",
+        "data": f"{among} parties ({agreement.protection})",
         "parties": agreement.names,
+        "attendance": run.attendance,
         "protection": agreement.protection,
         "columns": estimator._names(),
         **({"target": settings.target} if settings.target else {}),
@@ -227,7 +229,7 @@ def _summary(
         "private": not settings.exact,
         "epsilon": estimator.epsilon,
         "iterations": int(estimator.n_iter_),
-        "rounds": rounds,
+        "rounds": run.rounds,
         "warnings": list(dict.fromkeys(str(warning.message) for warning in caught)),
         **public_results(estimator),
     }
@@ -246,6 +248,7 @@ class _Run:
     def __init__(self, folder: Path, settings: Settings) -> None:
         self.folder, self.settings = folder, settings
         self.rounds, self._done, self._stage = 0, 0, ""
+        self.attendance: dict[str, list[str]] = {}
 
     @classmethod
     def open(cls, server: Path, settings: Settings, new: bool) -> _Run:

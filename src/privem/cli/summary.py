@@ -109,6 +109,7 @@ def describe(summary: dict[str, Any], output: Path) -> list[RenderableType]:
     lines = [
         f"{what}, of {summary['data']}",
         *([f"  rows                   {summary['rows']:,}"] if "rows" in summary else []),
+        *(f"  {key:<22} {', '.join(who)}" for key, who in _attendance(summary) if who),
         f"  columns                {len(summary['columns'])}",
         *([f"  target                 {summary['target']}"] if "target" in summary else []),
         *([f"  noise variance         {_noise(summary):.6g}"] if _noise(summary) else []),
@@ -186,6 +187,11 @@ def _main_table(summary: dict[str, Any]) -> tuple[str, str, list[RenderableType]
     }
     table = numbers("", ["b"], columns, [parameters["coef"]])
     return regressions[summary["model"]], "The coefficients b:", table
+
+
+def _attendance(summary: dict[str, Any]) -> list[tuple[str, list[str]]]:
+    """Of a federated fit: who took part, refused, was lost."""
+    return list(summary.get("attendance", {}).items())
 
 
 def _noise(summary: dict[str, Any]) -> float | None:

@@ -38,9 +38,12 @@ class People:
         return {} if count is None else {f"number of {self.unit}s": f"{int(count)}"}
 
     def signed(self, statement: Statement) -> Statement:
-        """The statement of a fit that has ended; a federation's says who could learn what."""
+        """The statement of a fit that has ended.
+
+        A federation's says who could learn what, and who took part.
+        """
         if self.federation is None:
             return statement
         agreed, present = self.federation.agreement, len(self.federation.present)
         told = statement.shared(agreed.share, present, agreed.colluders)
-        return replace(told, parties=self.federation.trust(private=True))
+        return replace(told, parties=self.federation.statement())

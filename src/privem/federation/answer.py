@@ -23,6 +23,7 @@ from ..tree import Array, leaves, ravel, unravel
 from . import magnitude_models  # noqa: F401  (adds the bounds of more queries)
 from .agreement import Agreement
 from .cipher import Whole
+from .encrypted import largest
 from .errors import FederationError
 from .magnitude import exact_grid
 
@@ -35,6 +36,7 @@ __all__ = [
     "noise_of",
     "on_grid",
     "read",
+    "refuse_beforehand",
     "sizes",
 ]
 
@@ -190,3 +192,25 @@ def noise_of(spent: Spent, share: int, parties: int) -> float:
     """
     one = float(-(-(spent.steps**2) // share)) if spent.kind == "gaussian" else 2.0 * spent.steps**2
     return spent.grid * (math.sqrt(parties * one) + parties / 2)
+
+
+def refuse_beforehand(question: Question, agreement: Agreement) -> None:
+    """What cannot work is refused before anybody is asked."""
+    if not question.prices and agreement.no_exact:
+        raise ValueError(agreement.no_exact)
+    if on_grid(question, agreement) and not question.prices:
+        grid_of(question, agreement)
+    kind = agreement.kind
+    if question.prices and not kind.noise:
+        raise ValueError(
+            f"protection={agreement.protection!r} is paper 001's own, which has no noise: "
+            "it is for exact fits; use 'masked' or 'encrypted'"
+        )
+    if question.prices and kind.encrypts:
+        parties = len(agreement.members)
+        size = largest(question.prices, question.noise, parties)
+        if not size < Whole.of(parties).prime / 4:
+            raise ValueError(
+                f"{question.name}: sums of {question.noise.rows:.3g} records do not fit the "
+                "encryption's plaintext at this epsilon; use protection='masked'"
+            )

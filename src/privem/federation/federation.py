@@ -6,15 +6,16 @@ import os
 import uuid
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any, Self
 
 from ..core import Block, Release, Stage
 from .agreement import Agreement
-from .answer import Question, grid_of, on_grid, read, sizes
-from .cipher import Whole
+from .answer import Question, on_grid, read, refuse_beforehand, sizes
 from .counters import Counters
-from .encrypted import EncryptedServer, largest
-from .errors import FederationError, TooFewParties
+from .encrypted import EncryptedServer
+from .errors import FederationError, PartyRefused, TooFewParties
 from .holding import Categories, code_bounds, column_bounds
 from .journal import Journal
 from .messages import RunTerms, read_question, write_question
@@ -23,7 +24,7 @@ from .protection import Opened, Round
 from .protections import server_side
 from .talk import Talk
 from .transport import InProcess, Transport
-from .trust import trust
+from .trust import took_part, trust
 from .wire import check_query, unpack
 
 __all__ = ["Federation"]
@@ -39,8 +40,9 @@ class Federation:
         How sums are hidden on their way; :meth:`trust` says from whom. ``"ckks"`` is the scheme and
         the protocol of paper 001, for comparison: for exact fits, with the paper's leaks.
     dropouts : int
-        How many parties may be missing from a sum. With one or more there are private fits only:
-        exact sums over different parties give single parties' sums away by subtraction.
+        How many parties may be missing from a sum, or refuse to be in it. With one or more there
+        are private fits only: exact sums over different parties give single parties' sums away by
+        subtraction.
     colluders : int, optional
         How many parties may work with the server or each other, and use what they know of their own
         noise. By default one where noise is shared, so that what is promised holds against every
@@ -139,6 +141,7 @@ class Federation:
         self._plan = ""
         self._round = 0
         self._active: tuple[str, ...] = ()
+        self._refused: dict[str, str] = {}
         self._features = 0
         self._columns: tuple[str, ...] | None = None
 
@@ -160,6 +163,16 @@ class Federation:
     def present(self) -> tuple[str, ...]:
         """Who was in every sum of the last run."""
         return self._active
+
+    @property
+    def attendance(self) -> dict[str, list[str]]:
+        """By what they did in the last run, the parties that were in every sum and the others."""
+        gone = [name for name in self.agreement.names if name not in self._active]
+        return {
+            "took part": list(self._active),
+            "refused": [name for name in gone if name in self._refused],
+            "lost": [name for name in gone if name not in self._refused],
+        }
 
     @property
     def rows(self) -> int | None:
@@ -199,6 +212,10 @@ class Federation:
         """Who can learn what."""
         return trust(self.agreement, private)
 
+    def statement(self) -> str:
+        """Who can learn what from the last private run, and who took part in it."""
+        return f"{self.trust(private=True)} {took_part(self.attendance)}"
+
     def fresh_keys(self) -> None:
         """Have new encryption keys made before the next sum, where there are any."""
         if isinstance(self._server, EncryptedServer):
@@ -231,11 +248,12 @@ class Federation:
         opening = RunTerms(terms, float(failure), private, budget)
         self._plan, self._round = opening.hash, 0
         self._server = server_side(self.agreement, self.run)
+        self._refused = {}
         if self.journal is not None and self.journal.began is not None:
             self._continue(self.journal.began)
             return
         mail = dict.fromkeys(self.agreement.names, opening.to_bytes())
-        replies = self._talk().exchange(mail, 0)
+        replies = self._talk(bool(private)).exchange(mail, 0)
         self._counters.keep()
         if self.journal is not None and len(replies) < len(self.agreement.members):
             self.journal.fail()  # so that whoever is missing is asked again
@@ -244,7 +262,8 @@ class Federation:
             body = unpack(message, "welcome")
             found[name] = (body.get("features"), body.get("columns"))
         self._active = tuple(name for name in self.agreement.names if name in found)
-        self._enough(self._active)
+        with self._complaining():
+            self._enough(self._active)
         shapes = set(found.values())
         if len({features for features, _ in shapes}) != 1:
             raise FederationError(f"parties have different numbers of columns: {_say(found)}")
@@ -260,6 +279,7 @@ class Federation:
                 {
                     "plan": self._plan,
                     "active": self._active,
+                    "refused": tuple(self._refused),
                     "features": self._features,
                     "columns": self._columns,
                     "state": self._server.state(),
@@ -273,12 +293,14 @@ class Federation:
                 "the journal is of a fit with other parameters; use the same ones, or a new folder"
             )
         self._active, self._features = tuple(began["active"]), began["features"]
-        self._columns = began["columns"]
+        self._columns, self._refused = began["columns"], dict.fromkeys(began["refused"], "")
         self._server = server_side(self.agreement, self.run, began["state"])
 
-    def _talk(self, questions: dict[str, bytes] | None = None) -> Talk:
+    def _talk(self, private: bool, questions: dict[str, bytes] | None = None) -> Talk:
+        """An exchange with parties; in private runs a refusal is a dropout, if any may drop out."""
         head = (self.agreement.hash, self.run, self._plan, self._round)
-        return Talk(self.transport, self.journal, *head, questions or {}, self._counters)
+        refused = self._refused if private and self.agreement.dropouts else None
+        return Talk(self.transport, self.journal, *head, questions or {}, self._counters, refused)
 
     def _enough(self, parties: Sequence[str]) -> None:
         needed = max(self.agreement.minimum, self.agreement.opened_by)
@@ -289,6 +311,17 @@ class Federation:
                 f"{', '.join(gone)}"
             )
 
+    @contextmanager
+    def _complaining(self) -> Iterator[None]:
+        """Where too few are left, say why those who refused did."""
+        try:
+            yield
+        except TooFewParties as problem:
+            if not self._refused:
+                raise
+            reasons = "; ".join(f"{name!r} refused: {why}" for name, why in self._refused.items())
+            raise PartyRefused(f"{problem}; {reasons}") from None
+
     def release(self, stage: Stage) -> Release[Any]:
         """Have the stage's sum made by all parties, protected, and opened."""
         if not self.run:
@@ -298,9 +331,10 @@ class Federation:
         question = Question(stage.name, stage.query, stage.noise, prices)
         written = write_question(question)
         check_query(read_question(written).query, self._features, private)
-        self._refuse_beforehand(question)
+        refuse_beforehand(question, self.agreement)
         self._round += 1
-        opened = self._open(question, written)
+        with self._complaining():
+            opened = self._open(question, written)
         # Who was not counted once is not asked again: later sums are over no more records than the
         # first, so that bounds on their number hold.
         self._active = tuple(name for name in self._active if name in opened.parties)
@@ -313,6 +347,7 @@ class Federation:
         if journal is not None and known is not None:
             if number == journal.rounds:
                 self._server = server_side(self.agreement, self.run, journal.state())
+            self._refused |= dict.fromkeys(known.refused, "")
             return known
         layout = sizes(question.query, self._features)
         this = Round(
@@ -325,9 +360,11 @@ class Federation:
             layout,
             written,
         )
-        talk = self._talk(dict.fromkeys(self._active, written))
+        talk = self._talk(bool(question.prices), dict.fromkeys(self._active, written))
         try:
             opened = talk.drive(self._server.collect(this))
+            gone = tuple(name for name in self._refused if name not in opened.parties)
+            opened = replace(opened, refused=gone)
             self._enough(opened.parties)
         except TooFewParties:
             if journal is not None:
@@ -337,27 +374,6 @@ class Federation:
         if journal is not None:
             journal.finish(written, opened, self._server.state())
         return opened
-
-    def _refuse_beforehand(self, question: Question) -> None:
-        """What cannot work is refused before anybody is asked."""
-        if not question.prices and self.agreement.no_exact:
-            raise ValueError(self.agreement.no_exact)
-        if on_grid(question, self.agreement) and not question.prices:
-            grid_of(question, self.agreement)
-        kind = self.agreement.kind
-        if question.prices and not kind.noise:
-            raise ValueError(
-                f"protection={self.agreement.protection!r} is paper 001's own, which has no noise: "
-                "it is for exact fits; use 'masked' or 'encrypted'"
-            )
-        if question.prices and kind.encrypts:
-            parties = len(self.agreement.members)
-            size = largest(question.prices, question.noise, parties)
-            if not size < Whole.of(parties).prime / 4:
-                raise ValueError(
-                    f"{question.name}: sums of {question.noise.rows:.3g} records do not fit the "
-                    "encryption's plaintext at this epsilon; use protection='masked'"
-                )
 
 
 def _say(found: Mapping[str, tuple[Any, Any]]) -> str:

@@ -85,7 +85,7 @@ class Journal:
                 f"the journal is of another fit: round {number} asked something else; use the "
                 "same parameters and random_state, or a new folder"
             )
-        return Opened(body["numbers"], body["parties"])
+        return Opened(body["numbers"], body["parties"], body["refused"])
 
     def state(self) -> bytes:
         """The server's state after the last finished round."""
@@ -107,6 +107,7 @@ class Journal:
             "question": hashlib.sha256(question).digest(),
             "numbers": opened.numbers,
             "parties": opened.parties,
+            "refused": opened.refused,
         }
         # The state is there before the round is over, and the one before until it is.
         number = len(self._rounds) + 1

@@ -29,6 +29,8 @@ class Opened:
 
     numbers: NDArray[Any]
     parties: tuple[str, ...]
+    refused: tuple[str, ...] = ()
+    """Who is not, having refused."""
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,11 @@ __all__ = ["Talk"]
 
 @dataclass(frozen=True)
 class Talk:
-    """One round's exchanges; ``questions`` go with requests to a party until it has answered."""
+    """One round's exchanges; ``questions`` go with requests to a party until it has answered.
+
+    ``refused`` collects refusals where they count as dropouts; where it is ``None`` one ends the
+    fit.
+    """
 
     transport: Transport
     journal: Journal | None
@@ -30,6 +34,7 @@ class Talk:
     round: int
     questions: dict[str, bytes]
     counters: Counters = field(default_factory=Counters)
+    refused: dict[str, str] | None = None
 
     def drive(self, protocol: Generator[Mail, Mail, Opened]) -> Opened:
         """Carry a protection's mail until its sum is open."""
@@ -40,7 +45,7 @@ class Talk:
             raise FederationError(f"a party answered something else: {problem}") from None
 
     def exchange(self, mail: Mail, step: int) -> Mail:
-        """One exchange; a reply that is none counts as missing, a refusal ends the fit."""
+        """One exchange; a reply that is none counts as missing."""
         requests = {name: self._request(name, step, payload) for name, payload in mail.items()}
         sent = _written(requests)
         known = None if self.journal is None else self.journal.replies(sent)
@@ -56,10 +61,13 @@ class Talk:
             except BadMessage:
                 continue
             if not answered:
-                raise PartyRefused(f"{name!r} refused: {content}")
+                if self.refused is None:
+                    raise PartyRefused(f"{name!r} refused: {content}")
+                self.refused[name] = content
+                continue
             found[name] = content
             self.questions.pop(name, None)
-        # A refusal is not kept: its owner may think again.
+        # A refusal that ends the fit is not kept: its owner may think again.
         if self.journal is not None and known is None:
             self.journal.keep(sent, replies)
         return found

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 from .agreement import Agreement
 
-__all__ = ["trust"]
+__all__ = ["took_part", "trust"]
 
 _WHOM = {
     "records": (
@@ -45,6 +47,13 @@ def trust(agreement: Agreement, private: bool | None = None) -> str:
         words.append(_COMPUTATIONAL)
         words.append(_WHOM["persons" if agreement.persons else "records"])
     return " ".join(words)
+
+
+def took_part(attendance: Mapping[str, Sequence[str]]) -> str:
+    """Who was in every sum of a fit, and who was not and why."""
+    words = {"took part": "In every sum", "refused": "Refused", "lost": "Did not answer"}
+    said = (f"{words[key]}: {', '.join(names)}." for key, names in attendance.items() if names)
+    return " ".join(said)
 
 
 def _exact(agreement: Agreement) -> str:

@@ -195,8 +195,11 @@ def test_a_late_reply_of_a_party_declared_dropped_counts_for_nothing(quartet):
     mark = quartet.folder / "late"
     late = {"do": "sleep", "seconds": 10, "round": 2, "phase": "INPUT", "mark": str(mark)}
     quartet.watched("late", east=[late])
-    quartet.do(f"{RUN} --patience 7")
+    said = json.loads(quartet.do(f"{RUN} --patience 7"))
     assert mark.exists()
+    assert said["attendance"] == {"took part": list(PARTIES), "refused": [], "lost": ["east"]}
+    assert said["data"] == "3 of 4 parties (masked)"
+    assert "Did not answer: east." in said["statement"]
     opened = adds_up(quartet)
     everybody, others = tuple(sorted(FOUR)), tuple(sorted(PARTIES))
     assert [counted for _, _, counted in opened] == [everybody] + [others] * (len(opened) - 1)
