@@ -28,6 +28,7 @@ NAMES = (
     "memory",
     "parquet",
     "linear",
+    "wide",
     "quality",
     "private_speed",
     "federation",

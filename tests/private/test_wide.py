@@ -86,3 +86,9 @@ def test_long_columns_are_found_and_split():
     assert found.tolist() == [[-1, -1], [-1, -1], [1, 1], [1, 1]]
     others = np.delete(model.cluster_centers_, [5, 200], axis=1)
     assert np.abs(others).max() < 1.5
+
+
+def test_a_warning_about_many_columns_names_a_few_of_them():
+    X = np.random.default_rng(0).normal(size=(50, 300))
+    with pytest.warns(UserWarning, match=r"no bounds stood out .* 9 and 290 more: \(-1, 1\)"):
+        KMeans(2, epsilon=0.1, random_state=0).fit(X)

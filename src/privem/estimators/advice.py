@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import sys
 import warnings
+from collections.abc import Sequence
 
-__all__ = ["advise"]
+__all__ = ["advise", "few"]
 
 
 def advise(message: str, category: type[Warning] = UserWarning) -> None:
@@ -18,3 +19,9 @@ def advise(message: str, category: type[Warning] = UserWarning) -> None:
 
 def _ours(module: str) -> bool:
     return module.partition(".")[0] == "privem"
+
+
+def few(names: Sequence[str]) -> str:
+    """Names for a message: the first ten, and how many more."""
+    more = f" and {len(names) - 10} more" if len(names) > 10 else ""
+    return ", ".join(names[:10]) + more

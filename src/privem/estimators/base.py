@@ -27,7 +27,7 @@ from ..sources.persons import split_frame
 from ..sources.read import has_names, refuse_kind
 from ..sources.secret import quietly
 from ..sources.types import TYPES, type_name
-from .advice import advise
+from .advice import advise, few
 from .federated import (
     federated_people,
     open_federation,
@@ -287,7 +287,7 @@ class Estimator(BaseEstimator):  # type: ignore[misc]
             columns = names or self._names()
             lost = [n for n, ok in zip(columns, ground.found, strict=True) if not ok]
             advise(
-                f"no bounds stood out of the noise for {', '.join(lost)}: (-1, 1) was used; give "
+                f"no bounds stood out of the noise for {few(lost)}: (-1, 1) was used; give "
                 "bounds=, or use more records or a larger epsilon",
             )
 
