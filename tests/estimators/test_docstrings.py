@@ -7,7 +7,11 @@ import pytest
 import privem
 from privem.accounting import ACCOUNTANTS
 
-ESTIMATORS = [thing for thing in vars(privem).values() if hasattr(thing, "get_params")]
+ESTIMATORS = [
+    thing
+    for thing in (getattr(privem, name) for name in privem.__all__)
+    if hasattr(thing, "get_params")
+]
 TAKERS = [
     thing
     for thing in (*ESTIMATORS, privem.private_mean)

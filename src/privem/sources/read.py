@@ -54,7 +54,7 @@ def refuse_kind(X: Any) -> None:
             f"X is a dask {kind}, which privem does not read; pass X.compute(), or write it to "
             "Parquet files and pass their folder, which is read in blocks"
         )
-    if isinstance(X, Mapping):
+    if isinstance(X, Mapping) and not issparse(X):  # a dok_array is both
         raise TypeError(
             f"X is a {kind}; make a frame of it: pandas.DataFrame(X) or polars.DataFrame(X)"
         )
