@@ -14,6 +14,7 @@ from ..federation.agreement import Agreement, Card
 from ..federation.flower import require
 from ..federation.flower.folders import (
     Terms,
+    check_cards,
     check_name,
     new_party,
     new_server,
@@ -94,6 +95,7 @@ def found(
     with reading_folder():
         # What cannot work is refused before any file is made.
         given = [read_card(path) for path in cards]
+        check_cards(given)
         split_address(address)
         known = [*(card["name"] for card in given), *map(check_name, parties)]
         trial = tuple(Card(name, "", Identity.new().public.hex()) for name in known)
@@ -215,6 +217,9 @@ def _party_standing(folder: Path, terms: Terms) -> dict[str, Any]:
         "address": terms.address,
         "agreement": terms.agreement.hash,
         "protection": terms.agreement.protection,
+        "columns": terms.columns,
+        "colluders": terms.agreement.colluders,
+        "trust": trust(terms.agreement, None),
         "given_away": account.account,
         "exact_answers": account.exact,
         "epsilon_spent": None if account.exact else account.epsilon,
@@ -226,12 +231,16 @@ def _party_standing(folder: Path, terms: Terms) -> dict[str, Any]:
 def show_status(facts: dict[str, Any]) -> str:
     """For people."""
     if "party" in facts:
-        limit = facts["epsilon_limit"]
+        limit, names = facts["epsilon_limit"], facts["columns"]
+        columns = "all of the file's" if names is None else ", ".join(names)
         return (
             f"{facts['party']}, in the federation at {facts['address']} ({facts['protection']})\n"
             f"  agreement              {facts['agreement']}\n"
+            f"  columns                {columns}\n"
+            f"  colluders              {facts['colluders']}\n"
             f"  given away             {facts['given_away']}\n"
             f"  own limit              {'none' if limit is None else f'epsilon {limit:.6g}'}\n"
+            f"{facts['trust']}\n"
         )
     lines = [f"Server at {facts['address']} ({facts['protection']}): {facts['server']}"]
     lines += [f"  {'agreement':<22} {facts['agreement']}"]

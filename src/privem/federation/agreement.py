@@ -63,6 +63,8 @@ class Agreement:
         Of each column, where rows are codes of categories.
     persons : bool
         Whether a private fit hides persons with all their records, rather than records.
+    beside : str
+        Digest of what else was agreed on and only the transport knows: columns, addresses, keys.
     seed : str
         Public random bytes (hexadecimal), drawn after all keys are known: they choose each party's
         peers where there are too many for all pairs (``"masked"``).
@@ -88,11 +90,16 @@ class Agreement:
     target: bool = False
     categories: tuple[tuple[Any, ...], ...] | None = None
     persons: bool = False
+    beside: str = ""
 
     def __post_init__(self) -> None:
         names = [card.name for card in self.members]
         if len(set(names)) != len(names):
             raise ValueError("two parties have the same name; give each its own")
+        for keys in ([card.box for card in self.members], [card.signing for card in self.members]):
+            known = [key for key in keys if key]
+            if len(set(known)) != len(known):
+                raise ValueError("two parties have the same key; let each make its own")
         if self.protection not in PROTECTIONS:
             raise ValueError(f"protection must be one of {PROTECTIONS}, got {self.protection!r}")
         if self.colluders is None:

@@ -174,6 +174,8 @@ def read(
                     f"the parties' rows together exceed rows={agreement.rows:g} within the bounds "
                     "that the federation agreed on; rows= is about all parties together"
                 )
+        if not np.isfinite(exact).all():
+            raise FederationError("the parties' sums are too large to add")
         return Release(question.query, unravel(like, exact))
     steps = numbers.view(np.int64).astype(np.float64)
     noisy, deviation = np.empty(steps.size), np.empty(steps.size)

@@ -15,12 +15,13 @@ from ..models.cells import Cell
 from ..models.region import Region
 from ..models.rounding import LARGEST, SMALLEST
 from ..models.sensitivity import MomentWeights
-from .codec import BadMessage
+from .codec import MAX_BYTES, BadMessage
 
 __all__ = [
     "MOST_NUMBERS",
     "array",
     "cell",
+    "held",
     "magnitudes",
     "moment_weights",
     "need",
@@ -32,6 +33,9 @@ __all__ = [
 
 # More than any plan asks for, and few enough to hold.
 MOST_NUMBERS = 2**22
+# What a party computes at a time for each thread, a number for each component of each of a block's
+# rows: at most 25 bytes each, so some 400 MiB. And what it may be asked for: what a message holds.
+_MOST_AT_A_TIME, _MOST_SUMS = 2**24, MAX_BYTES // 8
 _MOST_CELLS = 2**20
 
 
@@ -50,6 +54,25 @@ def table(value: Any, columns: int) -> None:
     """At least one row of so many doubles."""
     need(isinstance(value, np.ndarray) and value.ndim == 2 and len(value) > 0)
     array(value, (len(value), columns))
+
+
+def held(components: int, rows: int, sums: int) -> None:
+    """Refuse what a party could not hold, before any of it is made.
+
+    Parameters
+    ----------
+    components : int
+        Of a mixture, clusters, classes.
+    rows : int
+        Of a block: each has a number for each component.
+    sums : int
+        How many numbers are asked for.
+    """
+    if components * rows > _MOST_AT_A_TIME or sums >= _MOST_SUMS:
+        raise BadMessage(
+            f"the question has {components} components and asks for {sums} numbers, more than a "
+            f"party computes at a time: {_MOST_AT_A_TIME // rows} components, {_MOST_SUMS} numbers"
+        )
 
 
 def number(value: Any, low: float, strict: bool = False) -> None:

@@ -18,15 +18,17 @@ each of more bits. (``ckks.py`` has CKKS as it is printed.)
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from .codec import BadMessage
 from .errors import FederationError
 
-__all__ = ["Limbs", "Ring", "Whole", "add", "for_numbers", "load", "public", "require"]
+__all__ = ["Limbs", "Ring", "Whole", "add", "for_numbers", "load", "public", "read", "require"]
 
 _DEGREE = 4096
 _FRESH = 21.5  # largest coefficient of a fresh error (SEAL: 21), and the encoder's rounding
@@ -64,6 +66,14 @@ class Ring:
             ts.context(ts.SCHEME_TYPE.BFV, _DEGREE, self.prime, moduli, encryption_type=kind)
         )
 
+    def adder(self) -> Any:
+        """A context of these parameters that adds: no key is in it."""
+        return load(public(self.keys()))
+
+    def sizes(self, slots: int) -> list[int]:
+        """How many slots each ciphertext has, of so many."""
+        return [min(_DEGREE, slots - at) for at in range(0, slots, _DEGREE)]
+
     def encrypt(self, context: Any, slots: NDArray[np.int64]) -> tuple[bytes, ...]:
         """Ciphertexts of at most 4096 integers within (-t/2, t/2) each."""
         ts = require()
@@ -82,7 +92,7 @@ class Ring:
         return found
 
 
-# One prime costs half of two, which serve more parties (12 to 48,000) and larger numbers. Words of
+# One prime costs half of two, which serve more parties (12 to 47,109) and larger numbers. Words of
 # 60 bits hardly compress, and SEAL soon gives up trying: (36, 36, 37) takes 6% fewer bytes, and 25%
 # more time.
 _NARROW, _WIDE = Ring((60, 49), 50), Ring((60, 20, 29), 58)
@@ -92,7 +102,7 @@ def _first(rings: tuple[Ring, ...], parties: int) -> Ring:
     for ring in rings:
         if ring.adds(parties):
             return ring
-    raise ValueError(f"protection='encrypted' serves fewer parties than {parties}; use 'masked'")
+    raise ValueError(f"protection='encrypted' serves 47,109 parties, not {parties}; use 'masked'")
 
 
 def require() -> Any:
@@ -147,6 +157,10 @@ class Whole:
         """A new secret context."""
         return self.ring.keys()
 
+    def sizes(self, size: int) -> list[int]:
+        """How many slots each ciphertext of so many numbers has."""
+        return self.ring.sizes(size)
+
     def encrypt(self, context: Any, numbers: NDArray[Any]) -> tuple[bytes, ...]:
         """Ciphertexts of at most 4096 numbers each."""
         whole = np.mod(numbers.view(np.int64), self.prime)
@@ -185,6 +199,10 @@ class Limbs:
         """A new secret context."""
         return self.ring.keys()
 
+    def sizes(self, size: int) -> list[int]:
+        """How many slots each ciphertext of so many numbers has."""
+        return self.ring.sizes(self.count * size + 1)
+
     def encrypt(self, context: Any, numbers: NDArray[Any]) -> tuple[bytes, ...]:
         """Ciphertexts of at most 4096 limbs each, lowest limbs first; a zero is the last."""
         if not (np.abs(numbers) < 2.0**_REACH).all():
@@ -215,21 +233,34 @@ def for_numbers(whole: bool, parties: int) -> Whole | Limbs:
     return Whole.of(parties) if whole else Limbs.of(parties)
 
 
-def add(
-    context: Any, uploads: list[tuple[bytes, ...]], *, approximate: bool = False
-) -> tuple[bytes, ...]:
-    """The sum of ciphertexts (of CKKS, where it is approximate); needs no key."""
+def read(
+    context: Any, sealed: Sequence[bytes], sizes: Sequence[int], *, approximate: bool = False
+) -> list[Any]:
+    """Ciphertexts (of CKKS, where approximate) of so many numbers each; raises BadMessage."""
     ts = require()
-    read = ts.ckks_vector_from if approximate else ts.bfv_vector_from
-    if len({len(upload) for upload in uploads}) != 1:
-        raise FederationError("parties sent different numbers of ciphertexts")
-    found = []
+    vector = ts.ckks_vector_from if approximate else ts.bfv_vector_from
+    if len(sealed) != len(sizes):
+        raise BadMessage("not as many ciphertexts as there should be")
     try:
-        for column in zip(*uploads, strict=True):
-            total = read(context, column[0])
-            for part in column[1:]:
-                total += read(context, part)
-            found.append(bytes(total.serialize()))
-    except (ValueError, RuntimeError):
-        raise FederationError("a party sent a ciphertext that cannot be read") from None
-    return tuple(found)
+        found = [vector(context, part) for part in sealed]
+        fit = [part.size() for part in found] == list(sizes)
+    except Exception:  # Whatever TenSEAL makes of a stranger's bytes.
+        fit = False
+    if not fit:
+        raise BadMessage("a ciphertext that cannot be read")
+    return found
+
+
+def add(parts: Mapping[str, Sequence[Any]]) -> tuple[bytes, ...]:
+    """The sum of every party's ciphertexts; needs no key."""
+    first, *others = parts
+    total = list(parts[first])
+    for name in others:
+        try:
+            total = [one + other for one, other in zip(total, parts[name], strict=True)]
+        except Exception:
+            raise FederationError(
+                f"the ciphertexts of {first!r} and {name!r} do not go together: one of the two "
+                "does not follow the protocol"
+            ) from None
+    return tuple(bytes(part.serialize()) for part in total)

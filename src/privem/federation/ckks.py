@@ -13,14 +13,24 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Generator
+from contextlib import suppress
 from typing import Any, Self
 
 import numpy as np
 
 from . import boxes, cipher
 from .codec import BadMessage, decode, encode
-from .encrypted import body_of, check_counted, open_message, sealed_from, usable
-from .errors import TooFewParties
+from .encrypted import (
+    body_of,
+    check_counted,
+    enough,
+    key_in,
+    keys_from,
+    open_message,
+    sealed_from,
+    usable,
+)
+from .errors import FederationError, TooFewParties
 from .plain import numbers_from, numbers_message
 from .protection import Inside, Mail, Opened, Round
 
@@ -57,25 +67,33 @@ class CkksServer:
         self._epoch += 1
         keeper = this.active[0]
         replies = yield {keeper: encode("make keys", {"epoch": self._epoch})}
-        if keeper not in replies:
-            raise TooFewParties("the party that makes the keys is missing")
-        made = usable(replies, "keys", {"public", "boxes"})[keeper]
+        made = keys_from(replies, keeper, this.agreement, {"public", "boxes"})
+        if made is None:
+            raise TooFewParties(f"{keeper!r}, which makes the keys, has made none")
         head = {"epoch": self._epoch, "keeper": keeper}
         replies = yield {
             name: encode("upload", {**head, "box": made["boxes"].get(name, b"")})
             for name in this.active
         }
-        uploads = usable(replies, "sealed", {"sealed"})
-        if len(uploads) < max(this.agreement.minimum, this.agreement.opened_by):
-            raise TooFewParties("too few parties sent their sums: nothing was opened")
-        sealed = [sealed_from(body["sealed"]) for body in uploads.values()]
-        total = cipher.add(cipher.load(made["public"]), sealed, approximate=True)
+        try:
+            context = cipher.load(made["public"])
+        except Exception:
+            raise FederationError(f"{keeper!r} made keys that cannot be read") from None
+        uploads, sizes = {}, [len(place) for place in _vectors(this.leaves)]
+        for name, body in usable(replies, "sealed", {"sealed"}).items():
+            with suppress(BadMessage):
+                sealed = sealed_from(body["sealed"])
+                uploads[name] = cipher.read(context, sealed, sizes, approximate=True)
+        enough(this, uploads)
+        total = cipher.add(uploads)
         message = open_message(self._epoch, total, this.size, uploads)
         replies = yield dict.fromkeys(uploads, message)
-        if not replies:
-            raise TooFewParties("no party was left to open the encrypted sum")
-        numbers = numbers_from(replies[min(replies)], this.size, whole=False)
-        return Opened(numbers, tuple(uploads))
+        for opener in uploads:
+            with suppress(BadMessage):
+                numbers = numbers_from(replies.get(opener, b""), this.size, whole=False)
+                return Opened(numbers, tuple(uploads))
+        gone = ", ".join(uploads)
+        raise TooFewParties(f"no party was left to open the encrypted sum; missing: {gone}")
 
 
 class CkksParty:
@@ -118,8 +136,7 @@ class CkksParty:
         if kind == "make keys":
             return self._make(ts, epoch, purpose, inside)
         if kind == "upload" and epoch != self._epoch:
-            sender = inside.agreement.card(body["keeper"]).box
-            self._secret = boxes.open_box(body["box"], inside.box_key, sender, purpose)
+            self._secret = key_in(body["box"], body["keeper"], inside, purpose)
             self._epoch = epoch
         context = ts.context_from(self._secret)
         places = _vectors(inside.leaves())

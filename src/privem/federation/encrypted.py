@@ -29,6 +29,9 @@ __all__ = [
     "EncryptedServer",
     "body_of",
     "check_counted",
+    "enough",
+    "key_in",
+    "keys_from",
     "open_message",
     "sealed_from",
     "usable",
@@ -76,29 +79,57 @@ def usable(replies: Mail, kind: str, fields: set[str]) -> dict[str, dict[str, An
     return found
 
 
+def keys_from(replies: Mail, keeper: str, agreement: Agreement, fields: set[str]) -> Any:
+    """The keys that a party made: a box for each of the others; ``None`` where it sent no such."""
+    made = usable(replies, "keys", fields).get(keeper)
+    boxed = None if made is None else made["boxes"]
+    others = {name for name in agreement.names if name != keeper}
+    if not isinstance(boxed, dict) or set(boxed) != others:
+        return None
+    return made if all(isinstance(box, bytes) for box in boxed.values()) else None
+
+
+def key_in(box: Any, keeper: Any, inside: Inside, purpose: bytes) -> bytes:
+    """The keys that somebody has made and sent to this party."""
+    if keeper not in inside.agreement.names or not isinstance(box, bytes):
+        raise BadMessage("the keys come from nobody in the federation")
+    try:
+        sender = inside.agreement.card(keeper).box
+        secret = boxes.open_box(box, inside.box_key, sender, purpose)
+        cipher.load(secret)
+    except Exception:  # Whatever TenSEAL makes of what another party sends.
+        raise BadMessage(f"the keys that {keeper!r} has made do not open") from None
+    return secret
+
+
+def enough(this: Round, uploads: Collection[str]) -> None:
+    """Raise unless so many have sent their sums as must; says who has not."""
+    if len(uploads) < max(this.agreement.minimum, this.agreement.opened_by):
+        gone = ", ".join(name for name in this.active if name not in uploads)
+        raise TooFewParties(f"too few parties sent their sums, nothing was opened; missing: {gone}")
+
+
 class EncryptedServer:
-    """Carries boxes, adds ciphertexts; holds parameters and no key."""
+    """Carries boxes, adds ciphertexts; its parameters are its own, and it holds no key."""
 
     def __init__(self, state: bytes = b"") -> None:
-        self._epoch, self._keeper, self._public, self._whole = 0, "", b"", False
+        self._epoch, self._keeper, self._whole = 0, "", False
         self._holders: set[str] = set()
         self._boxes: dict[str, bytes] = {}  # of those who do not have their key yet
         self._context: Any = None
         if state:
             body = decode(state, own=True)[1]
             self._epoch, self._keeper = body["epoch"], body["keeper"]
-            self._public, self._boxes = body["public"], dict(body["boxes"])
-            self._whole = body["whole"]
+            self._boxes, self._whole = dict(body["boxes"]), body["whole"]
             self._holders = set(body["holders"])
 
     def state(self) -> bytes:
-        """Parameters, boxes not yet delivered, who has a key."""
+        """Boxes not yet delivered, and who has a key."""
         return encode(
             "encrypted server",
             {
                 "epoch": self._epoch,
                 "keeper": self._keeper,
-                "public": self._public,
                 "whole": self._whole,
                 "boxes": self._boxes,
                 "holders": sorted(self._holders),
@@ -107,15 +138,16 @@ class EncryptedServer:
 
     def fresh_keys(self) -> None:
         """Have new keys made before the next sum."""
-        self._public = b""
+        self._keeper = ""
 
     def collect(self, this: Round) -> Generator[Mail, Mail, Opened]:
         """Keys if need be, uploads, the opening."""
         served = set(this.active) <= {*self._boxes, *self._holders}
-        if not self._public or not served or self._whole != this.whole:
+        if not self._keeper or not served or self._whole != this.whole:
             yield from self._keys(this)
+        scheme = cipher.for_numbers(this.whole, len(this.agreement.members))
         if self._context is None:
-            self._context = cipher.load(self._public)
+            self._context = scheme.ring.adder()
         ask = {
             name: encode(
                 "upload",
@@ -128,36 +160,36 @@ class EncryptedServer:
             for name in this.active
         }
         replies = yield ask
-        uploads = usable(replies, "sealed", {"sealed"})
+        uploads = {}
+        for name, body in usable(replies, "sealed", {"sealed"}).items():
+            with suppress(BadMessage):
+                sealed, sizes = sealed_from(body["sealed"]), scheme.sizes(this.size)
+                uploads[name] = cipher.read(self._context, sealed, sizes)
+                self._boxes.pop(name, None)
         self._holders |= set(uploads)
-        for name in uploads:
-            self._boxes.pop(name, None)
-        if len(uploads) < max(this.agreement.minimum, this.agreement.opened_by):
-            raise TooFewParties("too few parties sent their sums: nothing was opened")
-        sealed = [sealed_from(body["sealed"]) for body in uploads.values()]
-        total = cipher.add(self._context, sealed)
+        enough(this, uploads)
+        total = cipher.add(uploads)
         for opener in uploads:
             message = open_message(self._epoch, total, this.size, uploads)
             replies = yield {opener: message}
-            if opener in replies:
-                numbers = numbers_from(replies[opener], this.size, this.whole)
+            with suppress(BadMessage):
+                numbers = numbers_from(replies.get(opener, b""), this.size, this.whole)
                 return Opened(numbers, tuple(uploads))
-        raise TooFewParties("no party was left to open the encrypted sum")
+        gone = ", ".join(uploads)
+        raise TooFewParties(f"no party was left to open the encrypted sum; missing: {gone}")
 
     def _keys(self, this: Round) -> Generator[Mail, Mail, None]:
         for keeper in this.active:
             self._epoch += 1
             replies = yield {keeper: encode("make keys", {"epoch": self._epoch})}
-            made = usable(replies, "keys", {"public", "boxes"}).get(keeper)
-            if made is None:
-                continue
-            if not (isinstance(made["public"], bytes) and isinstance(made["boxes"], dict)):
-                raise BadMessage("expected keys")
-            self._public, self._whole, self._context = made["public"], this.whole, None
-            self._boxes, self._keeper = made["boxes"], keeper
-            self._holders = {keeper}
-            return
-        raise TooFewParties("no party was there to make keys")
+            made = keys_from(replies, keeper, this.agreement, {"boxes"})
+            if made is not None:
+                self._whole, self._context = this.whole, None
+                self._boxes, self._keeper = made["boxes"], keeper
+                self._holders = {keeper}
+                return
+        gone = ", ".join(this.active)
+        raise TooFewParties(f"no party was there to make keys; missing: {gone}")
 
 
 class EncryptedParty:
@@ -235,17 +267,10 @@ class EncryptedParty:
             if card.name != inside.name
         }
         self._keep(epoch, secret, inside.whole)
-        return encode("keys", {"public": cipher.public(secret), "boxes": sealed})
+        return encode("keys", {"boxes": sealed})
 
     def _receive(self, epoch: int, keeper: Any, box: Any, inside: Inside) -> None:
-        if keeper not in inside.agreement.names or not isinstance(box, bytes):
-            raise BadMessage("the keys come from nobody in the federation")
-        sender = inside.agreement.card(keeper).box
-        purpose = inside.purpose(_KEYS[inside.whole], epoch)
-        try:
-            secret = boxes.open_box(box, inside.box_key, sender, purpose)
-        except boxes.BoxError as problem:
-            raise BadMessage(str(problem)) from None
+        secret = key_in(box, keeper, inside, inside.purpose(_KEYS[inside.whole], epoch))
         self._keep(epoch, secret, inside.whole)
 
 

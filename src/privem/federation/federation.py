@@ -6,26 +6,27 @@ import os
 import uuid
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import Any, Self
 
 from ..core import Block, Release, Stage
 from .agreement import Agreement
 from .answer import Question, on_grid, read, refuse_beforehand, sizes
+from .codec import BadMessage
 from .counters import Counters
 from .encrypted import EncryptedServer
 from .errors import FederationError, PartyRefused, TooFewParties
 from .holding import Categories, code_bounds, column_bounds
 from .journal import Journal
-from .messages import RunTerms, read_question, write_question
+from .messages import RunTerms, read_question, read_welcome, write_question
 from .party import Party
 from .protection import Opened, Round
 from .protections import server_side
 from .talk import Talk
 from .transport import InProcess, Transport
 from .trust import took_part, trust
-from .wire import check_query, unpack
+from .wire import check_query
 
 __all__ = ["Federation"]
 
@@ -257,10 +258,10 @@ class Federation:
         self._counters.keep()
         if self.journal is not None and len(replies) < len(self.agreement.members):
             self.journal.fail()  # so that whoever is missing is asked again
-        found: dict[str, tuple[Any, Any]] = {}
+        found: dict[str, tuple[int, tuple[str, ...] | None]] = {}
         for name, message in replies.items():
-            body = unpack(message, "welcome")
-            found[name] = (body.get("features"), body.get("columns"))
+            with suppress(BadMessage):  # what is malformed counts as missing
+                found[name] = read_welcome(message)
         self._active = tuple(name for name in self.agreement.names if name in found)
         with self._complaining():
             self._enough(self._active)

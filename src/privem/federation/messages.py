@@ -34,6 +34,7 @@ __all__ = [
     "plan_hash",
     "read_question",
     "read_reply",
+    "read_welcome",
     "refusal",
     "reply",
     "write_question",
@@ -116,6 +117,19 @@ def read_reply(message: bytes, request: Request, party: str) -> tuple[bool, Any]
     if any(body[key] != value for key, value in head.items()):
         raise BadMessage("the reply answers another request")
     return True, body["payload"]
+
+
+def read_welcome(message: bytes) -> tuple[int, tuple[str, ...] | None]:
+    """How many columns a party has, and their names if they have any; raises BadMessage."""
+    body = unpack(message, "welcome")
+    features, columns = body.get("features"), body.get("columns")
+    named = isinstance(columns, tuple) and all(isinstance(name, str) for name in columns)
+    fits = columns is None or (named and len(columns) == features)
+    if set(body) != {"features", "columns"} or type(features) is not int or not fits:
+        raise BadMessage("the welcome is malformed")
+    if not 0 < features < 2**31:
+        raise BadMessage("the welcome is malformed")
+    return features, columns
 
 
 def write_question(question: Question) -> bytes:

@@ -49,9 +49,10 @@ def add(parts: list[NDArray[Any]]) -> NDArray[Any]:
     if parts[0].dtype == np.uint64:
         return np.asarray(np.add.reduce(parts, dtype=np.uint64))
     total = RunningSum[_Vector]()
-    for part in parts:
-        total.add(_Vector(part))
-    value = total.value()
+    with np.errstate(over="ignore", invalid="ignore"):  # which whoever reads the sum looks for
+        for part in parts:
+            total.add(_Vector(part))
+        value = total.value()
     assert value is not None
     return value.values
 

@@ -68,14 +68,19 @@ def check(query: Any, d: int, private: bool) -> bool:
             checks.array(origin, (d,))
             need(isinstance(clusters, Clusters) and isinstance(second, bool))
             checks.table(clusters.centres, d)
+            k = len(clusters.centres)
+            checks.held(k, query.block_rows, k * (1 + d + d * d * second) + 1)
         case MixtureQuery(mixture=mixture, origin=origin, direct=direct):
             checks.array(origin, (d,))
             need(isinstance(direct, bool))
             _mixture(mixture, d)
+            k, shape = len(mixture.means), mixture.covariance_type
+            checks.held(k, query.block_rows, _sums(k, d, shape))
         case AssignedQuery(covariance_type=shape, origin=origin, centres=centres):
             need(shape in COVARIANCE_TYPES)
             checks.array(origin, (d,))
             checks.table(centres, d)
+            checks.held(len(centres), query.block_rows, _sums(len(centres), d, shape))
         case CountQuery(cap_weight=cap):
             checks.ordinary(cap)
         case OctaveQuery(d=features):
@@ -89,6 +94,8 @@ def check(query: Any, d: int, private: bool) -> bool:
             _mixture(query.mixture, d)
             _bounded(query, d, RECIPES)
             checks.number(query.rows, 0.0)
+            k = len(query.mixture.means)
+            checks.held(k, query.block_rows, _sums(k, d, query.mixture.covariance_type))
         case BoundedMomentsQuery():
             _bounded(query, d, None)
         case BoundedClusterQuery():
@@ -98,6 +105,8 @@ def check(query: Any, d: int, private: bool) -> bool:
             need(cluster_releases(query.recipe, len(query.centres), d))
             # Exact labels rest on coordinates within [-1, 1] (docs/proofs/release.md, section 5).
             need((query.region.limit <= 1).all())
+            k = len(query.centres)
+            checks.held(k, query.block_rows, k * (2 + d))
         case GridQuery():
             _grid(query, d)
         case _:
@@ -116,6 +125,11 @@ def _grid(query: GridQuery, d: int) -> None:
         need(isinstance(ends, np.ndarray) and ends.ndim == 1 and len(ends) > 1)
         need(ends.dtype == np.float64 and (np.diff(ends) > 0).all())
     need(query.size <= _MOST_CELLS)
+
+
+def _sums(k: int, d: int, shape: str) -> int:
+    """How many numbers a mixture's sums are, at most."""
+    return k * (2 + d + (d * d if shape == "full" else d)) + d * d
 
 
 def _mixture(mixture: Any, d: int) -> None:

@@ -32,6 +32,8 @@ def check(query: Any, d: int, private: bool) -> bool:
             # Without bounds there is no sensitivity, and the likelihood beside the sums.
             need((bounded is not None) == private)
             _regressions(state, d, private)
+            k = len(state.weights)
+            checks.held(k, query.block_rows, k * (1 + d + d * d) + 1)
             if bounded is not None:
                 need(isinstance(bounded, Bounded))
                 checks.region(bounded.region, d)
@@ -52,6 +54,7 @@ def check(query: Any, d: int, private: bool) -> bool:
             checks.array(state.weights, (len(state.profiles),))
             need((state.profiles > 0).all() and (state.weights > 0).all())
             need(state.profiles.size < checks.MOST_NUMBERS)
+            checks.held(len(state.weights), query.block_rows, state.profiles.size + 1)
         case PairsQuery(sizes=sizes):
             _coded(query, d, private)
         case _:

@@ -255,9 +255,9 @@ def _choose(
     names += [] if target is None else [target]
     used = [*names, *([] if by_name is None else [by_name])]
     text = [n for n in used if not (schema[n].is_numeric() or schema[n] == pl.Boolean)]
+    if text and csv is not None and _has_no_rows(scan, label, found):
+        scan, text = scan.with_columns(_to_number(name) for name in text), []
     if text:
-        if _has_no_rows(scan, label, found):
-            raise ValueError(f"Found array with 0 sample(s): {label} has no rows, only names")
         if columns is None and len(schema) == 1 and ";" in text[0]:
             raise ValueError(f"{label} is separated by ';'; privem reads commas")
         # Of a CSV file polars has tried already.

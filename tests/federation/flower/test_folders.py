@@ -10,7 +10,8 @@ import pytest
 from typer.testing import CliRunner
 
 from privem.cli import app
-from privem.federation.flower.folders import PartyFolder, Terms
+from privem.federation.flower.folders import PartyFolder, Terms, _digest
+from privem.federation.trust import trust
 from privem.federation.wire import unpack
 
 pytest.importorskip("flwr")
@@ -167,3 +168,70 @@ def test_exact_fits_and_dropouts_exclude_each_other(tmp_path):
     fit = ["run", tmp_path / "fed", "-k", 2, "--exact", "-o", tmp_path / "m"]
     assert "private fits only" in " ".join(run(*fit, code=2).split())
     assert not (tmp_path / "fed" / "server" / "runs").exists()
+
+
+@pytest.fixture(scope="module")
+def own_keys(tmp_path_factory):
+    """Three parties' folders with keys of their own."""
+    base = tmp_path_factory.mktemp("own")
+    for name in "abc":
+        run("key", base / name, "--name", name)
+    return base
+
+
+def given(base, cards):
+    return [part for card in cards for part in ("--card", base / card / "card.json")]
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda mine, other: {**mine, "signing": "00"}, "is broken"),
+        (lambda mine, other: {**mine, "box": "zz" * 32}, "is broken"),
+        (lambda mine, other: {**mine, "node": "-----BEGIN"}, "is broken"),
+        (lambda mine, other: {**mine, "signing": 5}, "not a card"),
+        (lambda mine, other: other, "have the same name"),
+        (lambda mine, other: {**other, "name": "c"}, "cards of 'a' and 'c' have the same box"),
+        (lambda mine, other: {**mine, "signing": other["signing"].upper()}, "the same signing"),
+        (lambda mine, other: {**mine, "node": other["node"]}, "the same node"),
+    ],
+)
+def test_broken_and_double_cards_are_refused(own_keys, tmp_path, change, words):
+    other, mine = (json.loads((own_keys / n / "card.json").read_text()) for n in "ac")
+    odd = tmp_path / "odd.json"
+    odd.write_text(json.dumps(change(mine, other)))
+    cards = [*given(own_keys, "ab"), "--card", odd]
+    assert words in run("init", tmp_path / "fed", *cards, "--columns", "x", code=2)
+    assert not (tmp_path / "fed").exists()
+
+
+def test_the_hash_covers_all_that_was_agreed_on(own_keys, tmp_path):
+    """Columns, keys of nodes, address and certificate: whoever changes one changes the hash."""
+    run("init", tmp_path / "fed", *given(own_keys, "abc"), "--columns", "x,y")
+    path = tmp_path / "fed" / "federation.json"
+    body = json.loads(path.read_text())
+    hashes = {Terms.load(path.parent).agreement.hash}
+    nodes = dict(body["nodes"], a=body["nodes"]["b"])
+    other = {"columns": ["y", "x"], "nodes": nodes, "address": "127.0.0.1:1", "ca": "another"}
+    for word, value in other.items():
+        path.write_text(json.dumps({**body, word: value}))
+        with pytest.raises(ValueError, match="not those that were agreed on"):
+            Terms.load(path.parent)
+        beside = _digest(*({**body, word: value}[w] for w in ("nodes", "address", "ca", "columns")))
+        changed = {**body, word: value, "agreement": {**body["agreement"], "beside": beside}}
+        path.write_text(json.dumps(changed))
+        hashes.add(Terms.load(path.parent).agreement.hash)
+    assert len(hashes) == 5
+
+
+def test_the_status_of_a_party_says_what_it_agreed_to(tmp_path):
+    run("init", tmp_path / "fed", *THREE, "--columns", "age,weight")
+    text = run("status", tmp_path / "fed" / "north")
+    assert "columns                age, weight\n" in text
+    assert "colluders              1\n" in text
+    agreement = Terms.load(tmp_path / "fed").agreement
+    assert trust(agreement) in text
+    facts = json.loads(run("status", tmp_path / "fed" / "north", "--json"))
+    assert facts["columns"] == ["age", "weight"]
+    assert (facts["colluders"], facts["trust"]) == (1, trust(agreement))
+    assert facts["agreement"] == agreement.hash

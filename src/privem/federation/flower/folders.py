@@ -15,6 +15,7 @@ party: ``node.key``     secret: the key its node is known by
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import re
@@ -27,7 +28,7 @@ from typing import Any
 import numpy as np
 
 from ..agreement import Agreement, Card
-from ..codec import VERSION, of_another_version
+from ..codec import VERSION, encode, of_another_version
 from ..errors import FederationError
 from ..keeping import write_whole
 from ..party import Party
@@ -38,6 +39,7 @@ from .certificates import new_certificates
 __all__ = [
     "PartyFolder",
     "Terms",
+    "check_cards",
     "check_name",
     "locked",
     "new_party",
@@ -72,6 +74,17 @@ class Terms:
     ca: str
     columns: tuple[str, ...] | None = None
 
+    def __post_init__(self) -> None:
+        if self.agreement.beside != self.digest:
+            raise ValueError(
+                "columns, keys of nodes, address or certificate are not those that were agreed on"
+            )
+
+    @property
+    def digest(self) -> str:
+        """Of all that is not in the agreement itself."""
+        return _digest(self.nodes, self.address, self.ca, self.columns)
+
     def save(self, folder: Path) -> None:
         """Into ``federation.json``."""
         body = {
@@ -94,13 +107,15 @@ class Terms:
             if body["privem"] != "federation":
                 raise KeyError
             if body["version"] != VERSION:
-                raise ValueError(f"{str(path)!r} is {of_another_version(body['version'])}")
+                raise ValueError(f"it is {of_another_version(body['version'])}")
             columns = None if body["columns"] is None else tuple(map(str, body["columns"]))
             agreement = Agreement.from_dict(body["agreement"])
             nodes = {name: str(body["nodes"][name]) for name in agreement.names}
             return cls(agreement, nodes, str(body["address"]), str(body["ca"]), columns)
         except (KeyError, TypeError):
             raise ValueError(f"{str(path)!r} is not a federation of this version") from None
+        except ValueError as problem:
+            raise ValueError(f"{str(path)!r}: {problem}") from None
 
     @property
     def keys(self) -> dict[str, bytes]:
@@ -172,7 +187,38 @@ def read_card(path: Path) -> dict[str, str]:
         isinstance(value, str) for value in body.values()
     ):
         raise ValueError(f"{str(path)!r} is not a card that privem federate key wrote")
+    try:
+        _check_keys(body)
+    except Exception:  # Whatever the libraries make of what stands there.
+        raise ValueError(f"{str(path)!r} is broken: its keys are no keys") from None
     return body
+
+
+def _check_keys(card: dict[str, str]) -> None:
+    """Raise unless a card's keys are public keys."""
+    require()
+    from cryptography.hazmat.primitives.asymmetric import ec, ed25519, x25519
+    from cryptography.hazmat.primitives.serialization import load_pem_public_key
+
+    x25519.X25519PublicKey.from_public_bytes(bytes.fromhex(card["box"]))
+    ed25519.Ed25519PublicKey.from_public_bytes(bytes.fromhex(card["signing"]))
+    node = load_pem_public_key(card["node"].encode("ascii"))
+    if not isinstance(node, ec.EllipticCurvePublicKey) or node.curve.name != "secp256r1":
+        raise ValueError("another kind of key")
+
+
+def check_cards(cards: Sequence[dict[str, str]]) -> None:
+    """Refuse cards of which two are one party's: under one name, or with a key of the other's."""
+    for word in ("name", "box", "signing", "node"):
+        seen: dict[str, str] = {}
+        for card in cards:
+            value = card[word].strip().lower() if word != "node" else card[word].strip()
+            if value in seen:
+                raise ValueError(
+                    f"the cards of {seen[value]!r} and {card['name']!r} have the same {word}: each "
+                    "party makes its own, with privem federate key, and is named once"
+                )
+            seen[value] = card["name"]
 
 
 def new_server(
@@ -200,18 +246,12 @@ def new_server(
     if (folder / "federation.json").exists():
         raise ValueError(f"{str(folder)!r} holds a federation already; take another folder")
     members = tuple(Card(card["name"], card["box"], card["signing"]) for card in cards)
-    # Drawn after all keys are known.
-    agreement = Agreement(members, seed=os.urandom(32).hex(), **terms)
-    if agreement.protection == "masked":
-        _ = agreement.cohort  # refuses what cannot work
     ca, certificate, key = new_certificates(host)
-    found = Terms(
-        agreement,
-        {card["name"]: card["node"] for card in cards},
-        address,
-        ca.decode("ascii"),
-        None if columns is None else tuple(columns),
-    )
+    nodes = {card["name"]: card["node"] for card in cards}
+    beside = (nodes, address, ca.decode("ascii"), None if columns is None else tuple(columns))
+    # The seed is drawn after all keys are known.
+    terms |= {"seed": os.urandom(32).hex(), "beside": _digest(*beside)}
+    found = Terms(Agreement(members, **terms), *beside)
     folder.mkdir(parents=True, exist_ok=True)
     write_whole(folder / "ca.pem", ca)
     write_whole(folder / "tls.pem", certificate)
@@ -286,6 +326,12 @@ def locked(folder: Path, what: str) -> Iterator[None]:
         except BlockingIOError:
             raise FederationError(f"{what} of {str(folder)!r} runs already") from None
         yield
+
+
+def _digest(nodes: dict[str, str], address: str, ca: str, columns: tuple[str, ...] | None) -> str:
+    """Names what an agreement over Flower has beside the agreement."""
+    body = {"nodes": nodes, "address": address, "ca": ca, "columns": columns}
+    return hashlib.sha256(encode("beside", body)).hexdigest()
 
 
 def _json(path: Path) -> dict[str, Any]:
