@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..core import Block, Query, Release, Scratch, Spent, Stage
+from ..core import Block, Query, Release, Scratch, Spent
 from ..noise.discrete import draw, lattice
 from ..noise.entropy import Entropy
 from ..sources import LocalSource
@@ -54,19 +54,6 @@ class Question:
     noise: Any
     prices: tuple[Spent, ...]
     """What the driver charged; empty when exact."""
-
-
-@dataclass(frozen=True)
-class _Sum:
-    """Hands the sum over as it is, within a party; no rows give the sum over none."""
-
-    private: bool = True
-
-    def price(self, query: Query[Any]) -> tuple[Spent, ...]:
-        return ()
-
-    def release(self, query: Query[Any], total: Any) -> Release[Any]:
-        return Release(query, total)
 
 
 def on_grid(question: Question, agreement: Agreement) -> bool:
@@ -110,10 +97,9 @@ def answer(
     The source's ``key`` is what its records draw their cells from: secret, and the same throughout
     a run.
     """
-    stage = Stage(question.query, _Sum())
     if not source.key and getattr(question.query, "cell", None) is not None:
         raise Unanswerable("a question about a cell belongs to a run")
-    sums = ravel(source.release(stage).statistics)
+    sums = ravel(source.total(question.query, bool(question.prices)))
     if question.prices:
         return _noisy(sums, question, agreement.share, noise).view(np.uint64)
     if not np.isfinite(sums).all():

@@ -115,15 +115,23 @@ class LocalSource:
         query = stage.query
         if stage.noise.private:
             with quietly():
-                value = self._sum(query, finite_sums(query))
-                if value is None:
-                    # No rows is nothing special to a private fit: the sum over none is zero.
-                    value = query(Block(np.empty((0, self.rows.n_features))), Scratch())
-                return stage.noise.release(query, value)
+                return stage.noise.release(query, self.total(query, private=True))
         value = self._sum(query, query)
         if value is None:
             raise ValueError("Found array with 0 sample(s): there are no rows to fit")
         return stage.noise.release(query, value)
+
+    def total(self, query: Any, private: bool) -> Any:
+        """The sum of a query, without noise; over no rows it is zero. Secret.
+
+        ``private``: records that contribute anything but finite numbers are left out.
+        """
+        with quietly():
+            value = self._sum(query, finite_sums(query) if private else query)
+            if value is None:
+                # No rows is nothing special to a private fit: the sum over none is zero.
+                value = query(Block(np.empty((0, self.rows.n_features))), Scratch())
+        return value
 
     def _sum(self, query: Any, function: Callable[[Block, Scratch], Any]) -> Any:
         """The sum of the function over the blocks that the query looks at; ``None`` if none are."""
