@@ -19,8 +19,7 @@ from privem.federation.agreement import Agreement, Card
 from privem.federation.masked import Identity
 from privem.federation.masked.asking import Asking
 from privem.federation.masked.messages import Phase, read_request
-from privem.federation.masking import _about
-from privem.federation.messages import write_question
+from privem.federation.messages import question_hash, write_question
 from privem.models.moments import SumsQuery
 from privem.noise.exact import Exact
 
@@ -83,7 +82,7 @@ def test_masked_parties_open_no_exact_sum_without_one_of_them(monkeypatch, priva
     cheat = Cheat(private, dropouts=2 if private else 0)
     cheat.begin()
     question = write_question(cheat.question)
-    protocol = cheat.server.sum(1, cheat.size, _about(question), patience=0)
+    protocol = cheat.server.sum(1, cheat.size, question_hash(question), patience=0)
     mail, step, opened, refusals = next(protocol), 0, None, set()
     while mail:
         step += 1

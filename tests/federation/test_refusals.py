@@ -13,8 +13,8 @@ from privem.federation.answer import Question
 from privem.federation.codec import BadMessage, decode, encode
 from privem.federation.encrypted import open_message
 from privem.federation.masked import MaskedSums, TooFewParties
-from privem.federation.masking import _about, _session
-from privem.federation.messages import Request, RunTerms, read_reply, write_question
+from privem.federation.masking import _session
+from privem.federation.messages import Request, RunTerms, question_hash, read_reply, write_question
 from privem.federation.wire import pack
 from privem.models.count import CountQuery
 from privem.models.moments import MomentsQuery, SumsQuery
@@ -198,7 +198,7 @@ class Cheat:
         if fresh:
             session = _session(self.agreement, self.run)
             self.server = MaskedSums(self.agreement.scheme, session, self.before)
-        protocol = self.server.sum(1, self.size, _about(question))
+        protocol = self.server.sum(1, self.size, question_hash(question))
         mail = next(protocol)
         try:
             while True:

@@ -16,9 +16,9 @@ from privem.federation import answer as answering
 from privem.federation import memory as remembering
 from privem.federation.codec import decode
 from privem.federation.masked import MaskedSums
-from privem.federation.masking import _about, _session
+from privem.federation.masking import _session
 from privem.federation.memory import Memory
-from privem.federation.messages import Request, RunTerms
+from privem.federation.messages import Request, RunTerms, question_hash
 from privem.federation.ratchet import Stream, derive, fingerprint, framed, noise_key
 from privem.models.count import CountQuery
 from privem.noise.discrete import Discrete, draw, lattice
@@ -217,7 +217,7 @@ def test_masks_hang_on_rows(blobs):
     server = Server(blobs, "masked")
     state, question = server.party.state(), asked(CountQuery())
     sums = MaskedSums(server.agreement.scheme, _session(server.agreement, "run 1"))
-    payload = next(sums.sum(1, 1, _about(question)))["party 0"]
+    payload = next(sums.sum(1, 1, question_hash(question)))["party 0"]
     begin = server.request(round=0, step=0, payload=BEGIN)
     first = server.request(round=1, question=question, payload=payload)
     keys = []
@@ -358,3 +358,11 @@ def test_planted_keys_that_are_kept_are_seen(blobs, monkeypatch):
     assert server.begin()[0]
     assert server.ask(asked(CountQuery()))[0]
     assert left_over(made, [server.party.state()]) == {"secret", "chain", "round"}
+
+
+def test_the_statement_says_that_the_promise_is_computational(blobs):
+    federation = federate(split(blobs, "even"), "plain")
+    model = KMeans(2, epsilon=1.0, n_iter=1, bounds=(-20.0, 20.0)).fit(federation)
+    assert "the promise is computational" in str(model.privacy_)
+    assert "computational" not in federation.trust(private=False)
+    assert "computational" not in str(KMeans(2, bounds=(-20.0, 20.0)).fit(blobs).privacy_)

@@ -257,7 +257,7 @@ def bill(question: Question, memory: Memory, account: OwnBudget, agreement: Agre
         check_exact(account, agreement)
     run, after = len(memory.runs), copy.copy(account)
     failure = memory.failure if prices and not account.of_run(run) else 0.0
-    name = hashlib.sha256(f"{memory.run}|{memory.round}|".encode() + memory.question).digest()
+    name = hashlib.sha256(f"{memory.run}|{memory.round}|".encode() + memory.about).digest()
     if not after.charge(prices, failure, run, agreement.roster, name):
         raise BadMessage("the question exceeds this party's own budget")
     if memory.budget is not None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Self
 from .agreement import Agreement
 from .codec import BadMessage, decode, encode
 from .errors import FederationError, TooFewParties
+from .messages import question_hash
 from .protection import Inside, Mail, Opened, Round
 
 if TYPE_CHECKING:
@@ -25,11 +26,6 @@ def _session(agreement: Agreement, run: str) -> bytes:
     masks.
     """
     return hashlib.sha256(f"{agreement.hash}|{run}".encode()).digest()
-
-
-def _about(question: bytes) -> bytes:
-    """Names what a sum is about: parties that were asked different things share no masks."""
-    return hashlib.sha256(question).digest()
 
 
 class MaskedServer:
@@ -49,7 +45,7 @@ class MaskedServer:
         from .masked import Refused
         from .masked import TooFewParties as Missing
 
-        about = _about(this.question)
+        about = question_hash(this.question)
         try:
             total, parties = yield from self._sums.sum(this.number, this.size, about, this.active)
         except Missing as problem:
@@ -65,7 +61,6 @@ class MaskedSide:
     def __init__(self, state: bytes = b"") -> None:
         self._session, self._state, self._secret = b"", b"", b""
         self._party: MaskedParty | None = None
-        self._question, self._about = b"", b""
         if state:
             body = decode(state, own=True)[1]
             self._session, self._state = body["session"], body["state"]
@@ -91,10 +86,8 @@ class MaskedSide:
         """Answer one payload."""
         from .masked import Refused
 
-        if inside.question != self._question:  # Long: hash each once, not in every phase.
-            self._question, self._about = inside.question, _about(inside.question)
         try:
-            return self._member(inside).handle(payload, inside.numbers, inside.round, self._about)
+            return self._member(inside).handle(payload, inside.numbers, inside.round, inside.about)
         except Refused as problem:
             raise BadMessage(f"masked sum: {problem}") from None
 

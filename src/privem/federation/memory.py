@@ -9,7 +9,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from .messages import Request, RunTerms
+from .messages import Request, RunTerms, question_hash
 from .ratchet import RunKeys, Stream, after, derive, noise_key, round_key
 
 __all__ = ["Memory"]
@@ -28,6 +28,8 @@ class Memory:
     budget: tuple[float, float, str] | None = None
     """Epsilon, delta and accountant of the run's terms."""
     question: bytes = b""
+    about: bytes = b""
+    """The question's hash."""
     numbers: Any = None
     """What the party said in this round: noise is drawn once, however often it is asked for."""
     secret: bytes = b""
@@ -88,13 +90,15 @@ class Memory:
     def asked(self, request: Request) -> Self:
         """A round begins with its question."""
         names = (self.run, request.round, request.federation)
+        about = question_hash(request.question)  # Long: hashed once.
         return replace(
             self,
             round=request.round,
             step=request.step,
             question=request.question,
+            about=about,
             numbers=None,
-            key=round_key(self.chain, *names, request.question),
+            key=round_key(self.chain, *names, about),
             chain=after(self.chain),
         )
 

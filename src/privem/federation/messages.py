@@ -32,6 +32,7 @@ __all__ = [
     "Request",
     "RunTerms",
     "plan_hash",
+    "question_hash",
     "read_question",
     "read_reply",
     "read_welcome",
@@ -135,6 +136,11 @@ def read_welcome(message: bytes) -> tuple[int, tuple[str, ...] | None]:
 def write_question(question: Question) -> bytes:
     """A stage, as it travels."""
     return pack("question", {k: getattr(question, k) for k in ("name", "query", "noise", "prices")})
+
+
+def question_hash(message: bytes) -> bytes:
+    """Names a question with all that it says, its noise and lattice too."""
+    return hashlib.sha256(message).digest()
 
 
 def read_question(message: bytes) -> Question:

@@ -276,7 +276,7 @@ class Party:
             self._keys.signing,
             numbers,
             lambda: sizes(question.query, self.features),
-            memory.question,
+            memory.about,
         )
         payload = self._side.handle(request.payload, inside)
         return memory.said(kept), payload

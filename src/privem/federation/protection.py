@@ -75,8 +75,8 @@ class Inside:
     signing_key: bytes
     numbers: Callable[[], NDArray[np.uint64] | NDArray[np.float64]]
     leaves: Callable[[], tuple[tuple[str, int], ...]]
-    question: bytes = b""
-    """As it came from the server."""
+    about: bytes = b""
+    """Names the question: parties that were asked different things share no masks."""
 
     def purpose(self, what: str, epoch: int) -> bytes:
         """Binds a sealed box to this federation and run."""

@@ -42,7 +42,7 @@ __all__ = [
 ]
 
 _CHUNK = 4096
-_BLOCK_ROWS = 65_536
+_NUMBERS = 2**20  # of a block that is read for a fingerprint
 
 
 def new_secret() -> bytes:
@@ -90,10 +90,10 @@ class RunKeys:
         return cls(*(derive(key, label) for label in ("noise", "masks", "draws")))
 
 
-def round_key(chain: bytes, run: str, number: int, agreement: str, question: bytes) -> bytes:
-    """The key of one question in one round; the question's bytes hold its noise and lattice."""
+def round_key(chain: bytes, run: str, number: int, agreement: str, about: bytes) -> bytes:
+    """The key of one question (its hash, so with its noise and lattice) in one round."""
     names = (run.encode("utf-8"), number.to_bytes(8, "little"), agreement.encode("utf-8"))
-    return derive(chain, "round", *names, question)
+    return derive(chain, "round", *names, about)
 
 
 def noise_key(key: bytes, encoded: NDArray[np.int64]) -> bytes:
@@ -143,7 +143,7 @@ def fingerprint(rows: Rows, owner: NDArray[np.int64] | None = None) -> bytes:
     How a source cuts its rows into blocks makes no difference.
     """
     values, weights, n = hashlib.sha256(), hashlib.sha256(), 0
-    for block in rows.blocks(_BLOCK_ROWS):
+    for block in rows.blocks(max(64, _NUMBERS // max(rows.n_features, 1))):
         values.update(np.ascontiguousarray(block.X, dtype="<f8").data)
         if block.weight is not None:
             weights.update(np.ascontiguousarray(block.weight, dtype="<f8").data)
