@@ -148,7 +148,7 @@ def altered(blobs):
 
 
 def test_noise_on_other_rows_is_other_noise(blobs, monkeypatch):
-    """By chance two of some ten numbers' noise agree once in a million tests."""
+    """By chance one of twelve numbers' noise agrees in five million tests."""
     question = asked(MOMENTS)
     assert shared_noise(monkeypatch, blobs, altered(blobs), question) == 0
     # Also where the sum is the same: the number of records.
@@ -173,7 +173,10 @@ def test_planted_noise_without_the_sum_is_seen(blobs, monkeypatch):
 
 
 def test_another_question_gets_other_noise(blobs, monkeypatch):
-    """Other noise, lattice, round, run or name: from one state, the noise never is the same."""
+    """Other noise, lattice, round or run: from one state, the noise never is the same.
+
+    By chance a number's is once in 2^25; two of twelve in one of thirty comparisons, in 10^11.
+    """
     server = Server(blobs)
     state = server.party.state()
     sums = spied(monkeypatch)
@@ -193,9 +196,8 @@ def test_another_question_gets_other_noise(blobs, monkeypatch):
         party = Party(blobs, "party 0").restore(state)
         found.append(numbers(party, server, question, round, run) - sums[-1])
     for one, other in itertools.combinations(found, 2):
-        assert not (one == other).any()
-        assert not (one == 2 * other).any()
-        assert not (2 * one == other).any()
+        for a, b in ((one, other), (one, 2 * other), (2 * one, other)):
+            assert (a == b).sum() < 2
 
 
 def test_a_run_does_not_go_on_about_other_rows(blobs):
