@@ -94,14 +94,17 @@ class MomentWeights:
     radius: float
 
     @classmethod
-    def balanced(cls, d: int, radius: float, count: bool = True) -> MomentWeights:
+    def balanced(
+        cls, d: int, radius: float, count: bool = True, diagonal: bool = False
+    ) -> MomentWeights:
         """Weights that share the noise well between the three parts (design.md), scaled to B = 1.
 
-        w_j^2 r^(2j) is proportional to sqrt(a_j) r^j with a = (d/4, d/2, d(d+1)/8): what each
-        part's noise costs the log-likelihood. w1 is held to w1^2 <= 2 w0 w2, which makes h above
-        non-negative, so that replacing a record costs sqrt(2) times adding one.
+        w_j^2 r^(2j) is proportional to sqrt(a_j) r^j with a = (d/4, d/2, d(d+1)/8), or d/4 for the
+        last if it is a diagonal: what each part's noise costs the log-likelihood. w1 is held to
+        w1^2 <= 2 w0 w2, which makes h above non-negative, so that replacing a record costs sqrt(2)
+        times adding one.
         """
-        a = (d / 4 if count else 0.0, d / 2, d * (d + 1) / 8)
+        a = (d / 4 if count else 0.0, d / 2, d / 4 if diagonal else d * (d + 1) / 8)
         shares = [math.sqrt(a_j) * radius**j for j, a_j in enumerate(a)]
         total = sum(shares)
         w0, w1, w2 = (math.sqrt(share / total) / radius**j for j, share in enumerate(shares))

@@ -15,6 +15,7 @@ from ...models.private_mixture import releases
 from ...models.region import Region
 from ...tree import Array
 from .allowance import Allowance, Part
+from .gaussian import frame_size, only_variances
 from .mixture import MOST_ITERATIONS, PrivateMixture, Structure
 from .preamble import Ground, Preamble
 
@@ -72,7 +73,7 @@ class PrivateMixturePlan:
         parts = preamble.parts()
         left = 1.0 - preamble.share()
         if not (given_start or preamble.pure):
-            size = 1 + d + d * (d + 1) // 2
+            size = frame_size(d, only_variances(covariance_type, d))
             parts += [
                 Part(f"frame {i}", left * share, [("gaussian", size)])
                 for i, share in enumerate(_FRAME_SHARE, start=1)

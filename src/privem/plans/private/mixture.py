@@ -27,7 +27,7 @@ from ...models.shrink import (
 )
 from ...tree import Array
 from .allowance import Allowance
-from .gaussian import PrivateGaussian
+from .gaussian import PrivateGaussian, only_variances
 from .lost import background, copied, restarted
 from .packing import filled, pack
 from .shapes import LEAST_STEP, Parts, as_asked, as_type, shared_consistency, unwhiten, whiten
@@ -149,10 +149,16 @@ class PrivateMixture:
         """Generate the stages."""
         d, k = self.region.d, self.components
         state = self.start
-        frame = PrivateGaussian(self.region, self.count, self.rows, self.allowance, self.cap_weight)
+        flat = only_variances(self.covariance_type, d)
+        shape = "diag" if flat else "full"
+        frame = PrivateGaussian(
+            self.region, self.count, self.rows, self.allowance, self.cap_weight, flat
+        )
         if state is None:
             found = filled(self.region) if self.pure else (yield from frame.stages())
             centre, covariance = found
+            if flat and covariance.ndim == 2:
+                covariance = np.diag(covariance)
             state = self._pack(centre, covariance)
         whitened = self.recipe == "whitened"
         r = clip_radius(d, TAIL) if whitened else self.region.reach
@@ -169,7 +175,7 @@ class PrivateMixture:
             releases_left = 1 if self.adaptive else structure.iterations
             centre, covariance = yield from frame.refine(centre, covariance, releases_left)
             alike = np.full(k, 1 / k), np.stack([centre] * k), np.stack([covariance] * k)
-            return as_type(Mixture("full", *alike), self.covariance_type), structure
+            return as_type(Mixture(shape, *alike), self.covariance_type), structure
         state = as_type(state, structure.covariance_type)
         each = len(releases(self.recipe, structure.covariance_type, k, d))
         sharp = False
@@ -207,7 +213,7 @@ class PrivateMixture:
         elif whitened and average is not None:
             assert release.deviation is not None
             hidden = float(np.max(release.deviation.count)) / (now_w.w0 * self.count)
-            one = Mixture("full", np.ones(1), centre[None], covariance[None])
+            one = Mixture(shape, np.ones(1), centre[None], covariance[None])
             state = self._with_background(state, average.seen < 0.5, one, hidden)
         return state, structure
 
@@ -264,7 +270,8 @@ class PrivateMixture:
         k = self.components
         means = self.region.inside(pack(centre, covariance, k, self.rng))
         covariances = np.stack([0.5 * covariance] * k)
-        return Mixture("full", np.full(k, 1 / k), means, covariances)
+        shape = "full" if covariance.ndim == 2 else "diag"
+        return Mixture(shape, np.full(k, 1 / k), means, covariances)
 
     def _moments(self, state: Mixture, release: Release[BoundedSums], w: MomentWeights) -> Parts:
         """Counts, means and covariances in unit coordinates, before they are made valid."""

@@ -59,10 +59,12 @@ class Parts:
 
 
 def as_type(state: Mixture, covariance_type: str) -> Mixture:
-    """A full-covariance start as a mixture of another covariance type."""
+    """A start with full covariances, or diagonal ones, as a mixture of another covariance type."""
+    c = state.covariances
+    if state.covariance_type == "diag" and covariance_type == "spherical":
+        return replace(state, covariance_type=covariance_type, covariances=c.mean(axis=1))
     if state.covariance_type != "full" or covariance_type == "full":
         return state
-    c = state.covariances
     match covariance_type:
         case "tied":
             c = c.mean(axis=0)
