@@ -12,14 +12,19 @@ from numpy.typing import NDArray
 
 from ..core import Block, Rows
 
-__all__ = ["CellRows", "cells_of", "fresh_key"]
+__all__ = ["CellRows", "cells_of", "fresh_bytes", "fresh_key"]
 
 _CHUNK = 8192
 
 
+def fresh_bytes(count: int) -> bytes:
+    """Secret bytes from the operating system, looked up at each call: tests put a seed there."""
+    return os.urandom(count)
+
+
 def fresh_key() -> bytes:
     """Secret bytes from the operating system: one partition."""
-    return os.urandom(32)
+    return fresh_bytes(32)
 
 
 def cells_of(key: bytes, start: int, stop: int, count: int) -> NDArray[np.int64]:

@@ -19,7 +19,7 @@ from threadpoolctl import ThreadpoolController
 
 from ..core import Block, Release, Rows, Scratch, Stage
 from ..tree import RunningSum
-from .cells import CellRows, fresh_key
+from .cells import CellRows, fresh_bytes, fresh_key
 from .secret import finite_sums, quietly
 from .views import pairs
 
@@ -84,7 +84,7 @@ class LocalSource:
     """The person each row belongs to; default: one row each."""
     key: bytes = field(default_factory=fresh_key, repr=False, compare=False)
     """Where records draw their cells of a partition from; secret, fresh for each source."""
-    draw: Callable[[int], bytes] = field(default=os.urandom, repr=False, compare=False)
+    draw: Callable[[int], bytes] = field(default=fresh_bytes, repr=False, compare=False)
     """Where random pairs of records come from: so many bytes, independent and uniform."""
 
     def each(

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from ..core import Rows
 from ..tree import Array
 from .array import ArrayRows, unmasked
-from .cells import fresh_key
+from .cells import fresh_bytes, fresh_key
 from .frame import FrameRows
 from .joined import JoinedRows
 from .local import LocalSource
@@ -65,7 +65,7 @@ class Owned:
         self,
         n_jobs: int | None,
         key: bytes | None = None,
-        draw: Callable[[int], bytes] = os.urandom,
+        draw: Callable[[int], bytes] = fresh_bytes,
     ) -> LocalSource:
         """What sums over persons; ``key`` is what they draw their cells from, or a fresh one."""
         key = fresh_key() if key is None else key

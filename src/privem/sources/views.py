@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 
 import numpy as np
@@ -10,6 +9,7 @@ from numpy.typing import NDArray
 
 from ..core import Rows
 from .array import ArrayRows
+from .cells import fresh_bytes
 
 __all__ = ["pairs"]
 
@@ -17,7 +17,7 @@ __all__ = ["pairs"]
 _MOST = 2**16
 
 
-def pairs(rows: Rows, draw: Callable[[int], bytes] = os.urandom) -> ArrayRows:
+def pairs(rows: Rows, draw: Callable[[int], bytes] = fresh_bytes) -> ArrayRows:
     """Absolute differences of uniformly random disjoint pairs of records, one row per pair.
 
     Every record draws a key (from the operating system, if not told otherwise); up to 2**16 of them
