@@ -102,21 +102,29 @@ def test_masked_parties_open_no_exact_sum_without_one_of_them(monkeypatch, priva
 
 
 @pytest.mark.filterwarnings("ignore:protection='ckks'")
-@pytest.mark.parametrize("protection", ["encrypted", "ckks"])
-@pytest.mark.parametrize("counted", ["abcd", "abcdd", "abcdx", [1, 2, 3, 4, 5], ""])
+@pytest.mark.parametrize(
+    ("protection", "counted"),
+    [
+        ("encrypted", "abcd"),
+        ("encrypted", "abcdd"),
+        ("encrypted", [1, 2, 3, 4, 5]),
+        ("encrypted", "abcde"),
+        ("ckks", "abcd"),
+    ],
+)
 def test_no_party_decrypts_an_exact_sum_over_fewer(blobs, monkeypatch, protection, counted):
     """As far as it can know: a server that lies can have anything opened, and trust() says so."""
     code, written = (encrypted if protection == "encrypted" else ckks), encrypted.open_message
 
     def message(epoch, sealed, size, parties):
-        return written(epoch, sealed, size, counted or parties)
+        return written(epoch, sealed, size, counted)
 
     monkeypatch.setattr(code, "open_message", message)
     federation = Federation(list(members(blobs, "abcde").values()), protection=protection)
-    if counted:
-        with pytest.raises(PartyRefused, match="fewer parties than were agreed on"):
-            EXACT.fit(federation)
-    else:
+    if counted == "abcde":
+        EXACT.fit(federation)
+        return
+    with pytest.raises(PartyRefused, match="fewer parties than were agreed on"):
         EXACT.fit(federation)
 
 

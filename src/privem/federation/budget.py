@@ -40,7 +40,7 @@ from .answer import Question
 from .codec import BadMessage
 from .memory import Memory
 
-__all__ = ["OwnBudget", "believe", "bill", "check_exact", "chosen", "dearest"]
+__all__ = ["OwnBudget", "believe", "bill", "check_declared", "check_exact", "chosen", "dearest"]
 
 _STEPS = (2**24, 2**40)
 # Records that a party reckons with at least, where none were agreed on.
@@ -260,11 +260,22 @@ def bill(question: Question, memory: Memory, account: OwnBudget, agreement: Agre
     name = hashlib.sha256(f"{memory.run}|{memory.round}|".encode() + memory.about).digest()
     if not after.charge(prices, failure, run, agreement.roster, name):
         raise BadMessage("the question exceeds this party's own budget")
-    if memory.budget is not None:
-        most, delta, accountant = memory.budget
-        if not cost(after.of_run(run), memory.failure, delta, accountant) <= most * (1 + _NEARLY):
-            raise BadMessage("the question exceeds the epsilon that the run's terms speak of")
     return after
+
+
+def check_declared(memory: Memory, account: OwnBudget) -> None:
+    """Refuse a run that has come to cost more than its terms say.
+
+    By the accountant that they name; that is asked only if the tightest quick one says so.
+    """
+    if memory.budget is None:
+        return
+    most, delta, accountant = memory.budget
+    spent = account.of_run(len(memory.runs))
+    for one in dict.fromkeys(("auto", accountant)):
+        if cost(spent, memory.failure, delta, one) <= most * (1 + _NEARLY):
+            return
+    raise BadMessage("the question exceeds the epsilon that the run's terms speak of")
 
 
 def chosen(events: Iterable[Event], delta: float) -> float:

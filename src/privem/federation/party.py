@@ -17,7 +17,7 @@ from typing import Any, Self
 
 from .agreement import Agreement, Card
 from .answer import Question, Unanswerable, answer, on_grid, sizes
-from .budget import OwnBudget, bill, check_exact
+from .budget import OwnBudget, bill, check_declared, check_exact
 from .codec import BadMessage
 from .errors import FederationError
 from .holding import Categories, Holding
@@ -345,7 +345,7 @@ class Party:
             self._memory.asked(request),
             partition=partition if cell is None else cell.count,
         )
-        bill(question, memory, self._budget, self._agreement)
+        check_declared(memory, bill(question, memory, self._budget, self._agreement))
         if not question.prices and self._held.undeclared:
             # Known of rows, so not a word of it before the question is one to be answered.
             raise Unanswerable("the rows hold values that are none of the categories agreed on")

@@ -235,3 +235,30 @@ def test_the_status_of_a_party_says_what_it_agreed_to(tmp_path):
     assert facts["columns"] == ["age", "weight"]
     assert (facts["colluders"], facts["trust"]) == (1, trust(agreement))
     assert facts["agreement"] == agreement.hash
+
+
+def test_a_party_without_a_limit_says_so_at_its_start(tmp_path, monkeypatch):
+    from privem.federation.flower import node
+
+    class Quiet:
+        def __init__(self, *args):
+            pass
+
+        def serve(self):
+            pass
+
+    monkeypatch.setattr(node, "Node", Quiet)
+    run("init", tmp_path / "fed", *THREE)
+    (tmp_path / "x.csv").write_text("x,y\n1,2\n")
+
+    def said(*options):
+        words = ["federate", "party", tmp_path / "fed" / "north", tmp_path / "x.csv", *options]
+        result = CliRunner().invoke(app, [*map(str, words)])
+        assert result.exit_code == 0, result.output
+        return " ".join(result.stderr.split())
+
+    assert "it has no limit: it answers private questions of any epsilon, and exact ones" in said()
+    assert "limit" not in said("--epsilon", 1)
+    assert "limit" not in said()  # it stays
+    assert "its limit is lifted" in said("--epsilon", "none")
+    assert "it has no limit" in said()
