@@ -38,8 +38,9 @@ class Clip:
     def apply(self, g: Array, scratch: Scratch) -> Array:
         """Bound the columns of g (p, b), in place."""
         norm = np.sqrt(np.einsum("ij,ij->j", g, g))
-        over = ~np.isfinite(norm)
-        if over.any():  # squares overflow, or not, by the order of a sum; lengths must not
+        if not np.isfinite(norm.max(initial=0.0)):
+            # Squares overflow, or not, by the order of a sum; lengths must not.
+            over = ~np.isfinite(norm)
             size = np.abs(g[:, over]).max(axis=0)
             norm[over] = size * np.sqrt(np.einsum("ij,ij->j", g[:, over] / size, g[:, over] / size))
         g /= np.maximum(norm / self.radius, 1.0)

@@ -20,7 +20,7 @@ from threadpoolctl import ThreadpoolController
 from ..core import Block, Release, Rows, Scratch, Stage
 from ..tree import RunningSum
 from .cells import CellRows, fresh_bytes, fresh_key
-from .secret import finite_sums, quietly
+from .secret import finite_sums, is_finite, quietly
 from .views import pairs
 
 __all__ = ["LocalSource", "effective_threads", "one_blas_thread"]
@@ -127,7 +127,10 @@ class LocalSource:
         ``private``: records that contribute anything but finite numbers are left out.
         """
         with quietly():
-            value = self._sum(query, finite_sums(query) if private else query)
+            value = self._sum(query, query)
+            # What is not finite stays so, whatever is added: one look at the end is enough.
+            if private and value is not None and not is_finite(value):
+                value = self._sum(query, finite_sums(query))
             if value is None:
                 # No rows is nothing special to a private fit: the sum over none is zero.
                 value = query(Block(np.empty((0, self.rows.n_features))), Scratch())

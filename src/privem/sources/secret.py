@@ -18,7 +18,7 @@ import numpy as np
 from ..core import Block, Scratch
 from ..tree import Array, RunningSum, ravel
 
-__all__ = ["contributions", "finite_sums", "quietly"]
+__all__ = ["contributions", "finite_sums", "is_finite", "quietly"]
 
 
 def quietly() -> np.errstate:
@@ -31,14 +31,14 @@ def finite_sums(query: Any) -> Callable[[Block, Scratch], Any]:
 
     def sums(block: Block, scratch: Scratch) -> Any:
         whole = query(block, scratch)
-        if _finite(whole):
+        if is_finite(whole):
             return whole
         total = RunningSum[Any]()
         total.add(query(Block(block.X[:0]), scratch))
         for i in range(len(block.X)):
             weight = None if block.weight is None else block.weight[i : i + 1]
             one = query(Block(block.X[i : i + 1], weight), scratch)
-            if _finite(one):
+            if is_finite(one):
                 total.add(one)
         return total.value()
 
@@ -53,5 +53,6 @@ def contributions(query: Any, block: Block, scratch: Scratch) -> Array:
     return found
 
 
-def _finite(statistics: Any) -> bool:
+def is_finite(statistics: Any) -> bool:
+    """Whether all of a statistic's numbers are."""
     return bool(np.isfinite(ravel(statistics)).all())
