@@ -57,6 +57,8 @@ class FramePlan:
         return frame
 
     def _refuse_overflow(self, per_column: np.ndarray) -> None:
+        if np.isfinite(per_column).all():
+            return
         for name, value in zip(self.names, per_column, strict=True):
             if not np.isfinite(value):
                 raise ValueError(
