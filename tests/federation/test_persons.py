@@ -10,10 +10,8 @@ import polars as pl
 import pytest
 
 from privem import FactorAnalysis, GaussianMixture, KMeans, private_mean
-from privem.core import Stage
 from privem.federation import Federation, InProcess, Party
 from privem.federation import answer as answering
-from privem.federation.answer import _Sum
 from privem.federation.holding import Holding
 from privem.federation.messages import Request, read_question
 from privem.federation.wire import pack, unpack
@@ -116,7 +114,7 @@ class Questions(InProcess):
 
 def _sums(held, query):
     source = held.source(True, 1, b"k" * 32, os.urandom)
-    return ravel(source.release(Stage(query, _Sum())).statistics)
+    return ravel(source.total(query, True))
 
 
 @pytest.mark.parametrize("case", [*PRIVATE, *OTHERS], ids=str)
