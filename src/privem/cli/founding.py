@@ -193,7 +193,8 @@ def standing(folder: Path) -> dict[str, Any]:
             return _party_standing(folder, Terms.load(folder))
         folder = _inner(folder)
         terms = Terms.load(folder)
-        online = nodes_of(terms.address, terms.ca.encode("ascii"))
+        secret = (folder / "secret").read_bytes() if (folder / "secret").exists() else b""
+        online = nodes_of(terms.address, terms.ca.encode("ascii"), secret)
         run = last_run(folder)
         fit = None if run is None else json.loads((run / "progress.json").read_bytes())
     parties = {

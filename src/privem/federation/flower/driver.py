@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import ServerAway
 from . import require
+from .gate import Shown
 from .parcel import pack, unpack
 
 if TYPE_CHECKING:
@@ -109,7 +110,7 @@ def _token(address: str, ca: bytes, secret: bytes) -> str:
     from flwr.supercore.control.control_http_client import ControlHttpClient
     from flwr.supercore.interceptors import SuperExecAuthHttpInterceptor
 
-    with ControlHttpClient.from_server_address(address, False, ca, []) as control:
+    with ControlHttpClient.from_server_address(address, False, ca, [Shown(secret)]) as control:
         control.ListRuns(ListRunsRequest())  # the SuperLink clears away what ended runs have left
         run = control.StartRun(StartRunRequest(fab=Fab(content=_bundle()))).run_id
     sign = SuperExecAuthHttpInterceptor(master_secret=secret, protected_methods=[_ACQUIRE])
@@ -177,16 +178,21 @@ def _beat(client: Any) -> bool:
     return True
 
 
-def nodes_of(address: str, ca: bytes) -> dict[bytes, str] | None:
-    """Registered nodes' public keys, and whether they are there; ``None`` if the server is not."""
+def nodes_of(address: str, ca: bytes, secret: bytes) -> dict[bytes, str] | None:
+    """Registered nodes' public keys, and whether they are there; ``None`` if the server is not.
+
+    A server tells those who have its ``secret``; to others it only shows that it is there.
+    """
     require()
     import httpx
     from flwr.proto.control_pb2 import ListNodesRequest
     from flwr.supercore.control.control_http_client import ControlHttpClient
 
     try:
-        with ControlHttpClient.from_server_address(address, False, ca, []) as client:
+        with ControlHttpClient.from_server_address(address, False, ca, [Shown(secret)]) as client:
             found = client.ListNodes(ListNodesRequest()).nodes_info
+    except httpx.HTTPStatusError:
+        return {}
     except httpx.HTTPError:
         return None
     return {node.public_key.strip(): str(node.status) for node in found}

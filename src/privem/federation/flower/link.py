@@ -8,6 +8,7 @@ of three parties), and would keep what passes through.
 
 from __future__ import annotations
 
+import os
 import sys
 import threading
 import time
@@ -15,6 +16,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from . import require
+from .gate import Gate, Shown
 
 __all__ = ["serve_link"]
 
@@ -36,10 +38,22 @@ def serve_link(
         By party, the public key of its node; nobody else is let in.
     """
     require()
+    from flwr.superlink import extensions
     from flwr.superlink.cli.flower_superlink import flower_superlink
+    from starlette.middleware import Middleware
 
-    ca = (folder / "ca.pem").read_bytes()
-    threading.Thread(target=_register, args=(address, ca, nodes), daemon=True).start()
+    ca, secret = (folder / "ca.pem").read_bytes(), (folder / "secret").read_bytes()
+    known = threading.Event()
+    gate = Middleware(Gate, secret=secret, ready=known.is_set)
+    extensions.get_middleware = lambda: (gate,)
+    for other in ("FLWR_INTERNAL_GRPC_CONTROL_API", "FLWR_INTERNAL_GRPC_FLEET_API"):
+        os.environ.pop(other, None)  # ways in that have no gate
+
+    def register() -> None:
+        _register(address, ca, secret, nodes)
+        known.set()
+
+    threading.Thread(target=register, daemon=True).start()
     # fmt: off
     sys.argv = [
         "flower-superlink",
@@ -57,14 +71,14 @@ def serve_link(
     flower_superlink()
 
 
-def _register(address: str, ca: bytes, nodes: Mapping[str, bytes]) -> None:
+def _register(address: str, ca: bytes, secret: bytes, nodes: Mapping[str, bytes]) -> None:
     """Tell the SuperLink the parties' keys, as ``flwr supernode register`` does, once it is up."""
     import httpx
     from flwr.proto.control_pb2 import RegisterNodeRequest
     from flwr.supercore.control.control_http_client import ControlHttpClient
 
     left = dict(nodes)
-    with ControlHttpClient.from_server_address(address, False, ca, []) as client:
+    with ControlHttpClient.from_server_address(address, False, ca, [Shown(secret)]) as client:
         while left:
             name = next(iter(left))
             try:

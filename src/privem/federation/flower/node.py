@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -20,7 +20,10 @@ if TYPE_CHECKING:
 
 __all__ = ["Node"]
 
-_RECONNECT, _GRACE = 0.5, 10.0
+# Seconds between two attempts to be let in: at first, then twice as long, up to the other.
+_RECONNECT, _RARELY = 0.5, 8.0
+# After how many seconds a node whose key was never let in gives up.
+_GRACE = 10.0
 
 
 class _Forgotten(Exception):
@@ -73,6 +76,7 @@ class Node:
             ],
         )
         self._node: Any = None
+        self._been = False  # let in before: whatever is wrong now will pass
 
     def serve(self) -> None:
         """Answer until interrupted. A server that is away is waited for."""
@@ -94,17 +98,17 @@ class Node:
             self._leave()
 
     def _connect(self) -> None:
-        """Be let in. A server that has just been started does not know its nodes yet."""
-        end = None
+        """Be let in. Who was let in once tries for ever: the server will know its nodes again."""
+        gaps, end = _gaps(), time.monotonic() + _GRACE
         while True:
             try:
                 self._patiently(self._activate)
+                self._been = True
                 return
             except _Forgotten as problem:
-                end = time.monotonic() + _GRACE if end is None else end
-                if time.monotonic() > end:
+                if not self._been and time.monotonic() > end:
                     raise FederationError(f"{_STRANGER} ({problem})") from None
-                time.sleep(_RECONNECT)
+                time.sleep(next(gaps))
 
     def _converse(self) -> None:
         import httpx
@@ -131,12 +135,12 @@ class Node:
         """Call, and wait as long as there is no server; say so once."""
         import httpx
 
-        waiting = False
+        waiting, gaps = False, _gaps()
         while True:
             try:
                 found = call()
             except httpx.TransportError as problem:
-                if "certificate" in str(problem).lower():
+                if "certificate" in str(problem).lower() and not self._been:
                     raise FederationError(
                         f"the server at {self._address} is not the one of this federation: "
                         f"{problem}"
@@ -144,7 +148,7 @@ class Node:
                 if not waiting:
                     self._say(f"waiting for the server at {self._address}")
                 waiting = True
-                time.sleep(_RECONNECT)
+                time.sleep(next(gaps))
                 continue
             except httpx.HTTPStatusError as problem:
                 if problem.response.status_code in (502, 503, 504):
@@ -233,6 +237,14 @@ class Node:
 
         with suppress(httpx.HTTPError):
             self._client.DeactivateNode(DeactivateNodeRequest(node_id=self._node.node_id))
+
+
+def _gaps() -> Iterator[float]:
+    """How long to wait before each further attempt."""
+    gap = _RECONNECT
+    while True:
+        yield gap
+        gap = min(2 * gap, _RARELY)
 
 
 _STRANGER = (
