@@ -213,8 +213,8 @@ def test_weights_are_data_of_which_only_nan_is_refused(tmp_path: Path) -> None:
     odd = np.ones(60)
     odd[:4] = [-1.0, np.inf, 1e300, -np.inf]
     np.save(tmp_path / "x.npy", X)
-    model = KMeans(2, epsilon=1.0, bounds=4.0, n_iter=1)
     for where in (X, tmp_path / "x.npy"):
+        model = KMeans(2, epsilon=1.0, bounds=4.0, n_iter=1)
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             assert np.isfinite(model.fit(where, sample_weight=odd).cluster_centers_).all()
