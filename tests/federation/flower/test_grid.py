@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
 pytest.importorskip("flwr")
 
+from privem.federation import Federation, Party
+from privem.federation.codec import decode
 from privem.federation.flower import MESSAGE_TYPE, grid, pace, require
 from privem.federation.flower.app import client_app, content, payload
 from privem.federation.flower.grid import GridTransport
 from privem.federation.flower.parcel import pack, unpack
+from privem.federation.messages import Request, RunTerms
 
 require()
 KEYS = {"a": b"key a\n", "b": b"key b\n"}
@@ -104,36 +108,29 @@ def test_a_server_that_fails_is_said_to_be_away():
         GridTransport(flower, KEYS, 5.0).exchange({"a": b"1"})
 
 
-class Talker:
-    """A party that says what it was asked."""
-
-    def __init__(self):
-        self.said = b""
-
-    def handle(self, message):
-        self.said = b"re " + message
-        return self.said
-
-    def state(self):
-        return b"state after " + self.said
-
-
 def test_the_state_is_stored_before_the_reply_leaves():
     from flwr.app import Message
 
     Grid(None)
-    kept: list[bytes] = []
-    ask = Message(content(b"hello"), 11, MESSAGE_TYPE)
+    stored: list[bytes] = []
+    parties = [Party(np.zeros((3, 1)), name) for name in "abc"]
+    federation = Federation(parties)
+    terms = RunTerms({"a": "b"})
+    head = (federation.agreement.hash, "run", terms.hash, 0, 0, b"")
+    ask = Message(content(Request(*head, terms.to_bytes()).to_bytes()), 11, MESSAGE_TYPE)
     ask.metadata.__dict__["_message_id"] = "1"
-    reply = client_app(Talker(), kept.append)(ask, None)
-    assert payload(reply) == b"re hello"
-    assert kept == [b"state after re hello"]
+    parties[0].store = stored.append
+    reply = payload(client_app(parties[0])(ask, None))
+    assert decode(reply)[0] == "reply"
+    # Whoever goes on from what was stored says the same.
+    assert payload(client_app(Party(np.zeros((3, 1)), "a").restore(stored[-1]))(ask, None)) == reply
 
     def full(state):
         raise OSError("disk full")
 
+    parties[1].store = full
     with pytest.raises(OSError, match="disk full"):
-        client_app(Talker(), full)(ask, None)
+        client_app(parties[1])(ask, None)
 
 
 def test_a_message_without_our_bytes_is_answered_by_a_refusal():
