@@ -186,6 +186,9 @@ def test_a_limit_after_exact_answers_is_acknowledged_or_refused():
     assert server.ask(asked(CountQuery(), noise), round=2)[0]
     assert refused(server.ask(HUGE, round=3), "own budget")
     assert party.account == "exact answers: 1; no finite epsilon"
+    stored = []
+    party.store = stored.append
     party.limit_to(None, 1e-6)
+    assert account_of(stored[-1]).limit is None
     with pytest.raises(ValueError, match="exact answers"):
         party.limit_to(1.0, 1e-6)

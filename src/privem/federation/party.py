@@ -166,6 +166,7 @@ class Party:
         answers alone.
         """
         self._budget.limit_to(epsilon, delta, despite_exact_answers)
+        self._keep(self._side)
 
     def card(self, protection: str) -> Card:
         """The party's entry in an agreement; makes its keys where the protection needs any."""
