@@ -11,7 +11,7 @@ from scipy.stats import hypergeom
 from privem.federation.masked import Refused, TooFewParties
 from privem.federation.masked.connected import FAILURE, check_neighbourhoods, surrounded
 from privem.federation.masked.graph import neighbourhoods, spectral_bound
-from privem.federation.masked.messages import Phase, Reader, table
+from privem.federation.masked.messages import BOX_BYTES, Phase, Reader, read_request, table
 
 SEED = bytes(range(32))
 SPARSE = {"degree": 14, "quorum": 11}
@@ -159,3 +159,26 @@ def test_parties_lost_between_rounds_are_merely_left_out(circle):
     total, counted = ring.run(2, silent=lambda phase, name: name in gone)
     assert set(ring.names) - set(counted) >= {*gone, ring.names[0]}
     np.testing.assert_array_equal(total, ring.expected(counted))
+
+
+@pytest.mark.parametrize("terms", [{}, {"quorum": 13}], ids=["everybody", "most peers"])
+def test_no_party_goes_on_without_a_peer_in_a_sum_over_everybody(circle, terms):
+    """Else a server hides one party from its peers, and opens the sum over all others."""
+    group = circle(40, threshold=40, degree=14, **terms)
+    left_out = 7
+    peers = {group.names[i] for i in group.scheme.peers[left_out]}
+
+    def without(phase, name, data):
+        if phase is not Phase.INPUT or name not in peers:
+            return data
+        head, reader = data[: -len(body := read_request(data)[2])], Reader(body)
+        numbers = reader.take(12)
+        rows = reader.table(BOX_BYTES, group.scheme.peers[group.names.index(name)])
+        del rows[left_out]
+        return head + numbers + table(rows)
+
+    with pytest.raises(TooFewParties):
+        group.run(on_request=without)
+    accepted = peers & set(group.replies[Phase.INPUT])
+    assert accepted == (peers if terms else set())
+    assert len(group.replies[Phase.INPUT]) == (40 if terms else 26)
