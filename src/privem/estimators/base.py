@@ -8,7 +8,6 @@ from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
 import numpy as np
-from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ..core import Block, Plan, Release, Rows, Scratch, Source, Stage
@@ -35,7 +34,7 @@ from .federated import (
     refuse_rows_arguments,
 )
 from .limits import in_order
-from .lineage import clone_of, count_fit, sent
+from .lineage import WithLineage, count_fit
 from .opening import private_rows, unchecked, weights_of, without_values
 from .parameters import check_int
 from .people import People
@@ -49,7 +48,7 @@ __all__ = ["Estimator"]
 T = TypeVar("T")
 
 
-class Estimator(BaseEstimator):  # type: ignore[misc]
+class Estimator(WithLineage):
     """Abstract base: rows in, plans run, models saved. Holds no algorithm."""
 
     # What a saved model consists of; everything else can be recomputed or belongs to the data.
@@ -87,19 +86,6 @@ class Estimator(BaseEstimator):  # type: ignore[misc]
 
         def __getattr__(self, name: str) -> Any:
             raise missing_attribute(self, name)
-
-    def __sklearn_clone__(self) -> Any:
-        copy = super().__sklearn_clone__()
-        copy._lineage = clone_of(self)
-        return copy
-
-    def __getstate__(self) -> Any:
-        state = super().__getstate__()
-        if getattr(self, "epsilon", None) is None:
-            # Equal exact estimators have equal bytes, which joblib.Memory knows them by.
-            return {name: value for name, value in state.items() if name != "_lineage"}
-        sent(self)
-        return state
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

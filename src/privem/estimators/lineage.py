@@ -18,11 +18,13 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import Any
 
+from sklearn.base import BaseEstimator
+
 from ..accounting import Gaussian, mu_for
 from ..accounting import epsilon as epsilon_of
 from .advice import advise
 
-__all__ = ["Lineage", "PrivacyCompositionWarning", "clone_of", "count_fit", "lineage_of", "sent"]
+__all__ = ["PrivacyCompositionWarning", "WithLineage", "count_fit", "lineage_of"]
 
 
 class PrivacyCompositionWarning(UserWarning):
@@ -78,7 +80,7 @@ def lineage_of(model: Any) -> Lineage:
     return found
 
 
-def clone_of(model: Any) -> Lineage:
+def _clone_of(model: Any) -> Lineage:
     """The lineage of a new clone."""
     own = lineage_of(model)
     with _LOCK:
@@ -88,12 +90,29 @@ def clone_of(model: Any) -> Lineage:
         return Lineage(own.token, seen.clones, os.getpid())
 
 
-def sent(model: Any) -> None:
+def _sent(model: Any) -> None:
     """The model is being pickled: if it is an unfitted clone, to be fitted in another process."""
     own: Lineage | None = vars(model).get("_lineage")
     if own is not None and own.birth and "privacy_" not in vars(model):
         with _LOCK:
             _SEEN[own.token].sent.add(own.birth)
+
+
+class WithLineage(BaseEstimator):  # type: ignore[misc]
+    """An estimator whose clones and pickles know whom they come from."""
+
+    def __sklearn_clone__(self) -> Any:
+        copy = super().__sklearn_clone__()
+        copy._lineage = _clone_of(self)
+        return copy
+
+    def __getstate__(self) -> Any:
+        state = super().__getstate__()
+        if getattr(self, "epsilon", None) is None:
+            # Equal exact estimators have equal bytes, which joblib.Memory knows them by.
+            return {name: value for name, value in state.items() if name != "_lineage"}
+        _sent(self)
+        return state
 
 
 def count_fit(model: Any) -> None:
