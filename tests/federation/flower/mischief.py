@@ -13,6 +13,7 @@ protections), once, or each time with ``always``.
 
 and for the whole process: ``forge`` (signs with another key), ``lie`` (opens wrong shares),
 ``shuffle`` (a fit delivers in random order, and old messages again), ``noiseless`` (adds no noise),
+``through`` (a party reaches the server by another ``address``),
 ``record`` (keeps every message and state, as it passes, in a folder), ``secrets`` (keeps a party's
 sums before and after noise in a folder).
 """
@@ -35,6 +36,7 @@ from privem.federation.codec import MAX_BYTES, BadMessage, encode
 from privem.federation.flower import MESSAGE_TYPE, app
 from privem.federation.flower.folders import PartyFolder
 from privem.federation.flower.grid import GridTransport
+from privem.federation.flower.node import Node
 from privem.federation.masked.errors import Refused
 from privem.federation.masked.keys import Identity
 from privem.federation.masked.messages import Phase, read_request
@@ -254,6 +256,9 @@ def act(plan: list[dict], words: list[str]) -> None:
         answering.draw = lambda spent, size, *rest: np.zeros(size, np.int64)
     if secrets := whole("secrets"):
         keep_secrets(secrets["folder"])
+    if through := whole("through"):
+        direct = Node.__init__
+        Node.__init__ = lambda self, app, address, *a: direct(self, app, through["address"], *a)
     if plan:
         drive() if words[1] == "run" else Leaving().watch()
     from privem.cli import main
