@@ -192,3 +192,18 @@ def test_a_limit_after_exact_answers_is_acknowledged_or_refused():
     assert account_of(stored[-1]).limit is None
     with pytest.raises(ValueError, match="exact answers"):
         party.limit_to(1.0, 1e-6)
+
+
+def test_a_limit_that_is_said_holds_whatever_state_is_restored(blobs):
+    """It was dropped in silence for that of the state, which may be none."""
+    free, bound = Party(blobs, "p").state(), Party(blobs, "p", epsilon=1.0).state()
+    for state in (free, bound):
+        again = Party(blobs, "p", epsilon=0.5, delta=1e-7).restore(state)
+        assert (again.limit, again._budget.delta) == (0.5, 1e-7)
+    assert Party(blobs, "p").restore(bound).limit == 1.0
+    party = Party(blobs, "p", epsilon=0.5)
+    party.limit_to(None)
+    assert party.restore(bound).limit == 1.0
+    party._budget.exact, party._budget.limit = 1, None
+    with pytest.raises(ValueError, match="exact answers: 1; no finite epsilon"):
+        Party(blobs, "p", epsilon=0.5).restore(party.state())

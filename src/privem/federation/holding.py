@@ -66,10 +66,10 @@ class Holding:
                 raise ValueError("rows of categories have no target: y=None")
             held = cls._coded(rows, categories)
         elif y is None:
-            held = cls(_unchecked(read_rows(rows)))
+            held = cls(_readable(_unchecked(read_rows(rows))))
         else:
             whole = _with_name(rows, y) if isinstance(y, str) else _joined(rows, y)
-            held = cls(_unchecked(whole), True)
+            held = cls(_readable(_unchecked(whole)), True)
         return held if labels is None else held._by_person(labels)
 
     @property
@@ -223,6 +223,18 @@ def _unchecked(rows: Rows) -> Rows:
         return replace(rows, rows=replace(rows.rows, check=False))
     if isinstance(rows, ArrayRows | FrameRows | ScanRows):
         return replace(rows, check=False)
+    return rows
+
+
+def _readable(rows: Rows) -> Rows:
+    """Read what may fail to be read once: its owner is to hear of that, never a server.
+
+    Later it would be a refusal in a private fit, on account of one record.
+    """
+    plain = rows.rows if isinstance(rows, JoinedRows) else rows
+    if not (isinstance(plain, ArrayRows) and plain.X.dtype.kind in "biuf"):
+        for block in rows.blocks(2**15):
+            np.asarray(block.X, dtype=np.float64)
     return rows
 
 

@@ -38,7 +38,8 @@ class Party:
     Parameters
     ----------
     rows : array, frame, path or Rows
-        The party's records. They must stay as they are, and in their order, while a fit goes on.
+        The party's records. They must stay as they are, and in their order, while a fit goes on. A
+        file is read once at the beginning: one that cannot be read is an error here, for its owner.
     name : str
         What the federation calls it.
     y : array, or str, optional
@@ -55,8 +56,9 @@ class Party:
         data is refused. See :func:`privem.sources.read_file`.
     epsilon : float, optional
         The most this party gives away about a record (a person, with ``groups``) more or less over
-        all runs, at ``delta``; it refuses what would exceed it, and every exact question. ``None``:
-        no limit of its own.
+        all runs, at ``delta``; it refuses what would exceed it, and every exact question. It also
+        takes the place of the limit in a state that is restored. ``None``: no limit of its own, or
+        that of the state.
     delta : float
     plans : collection of str, optional
         Hashes of the plans it takes part in; ``None`` is any.
@@ -96,6 +98,7 @@ class Party:
         self.name, self.n_jobs, self.plans = name, n_jobs, plans
         self.store = store
         self._budget = OwnBudget(epsilon, delta)
+        self._wanted = None if epsilon is None else (epsilon, delta)  # a limit said here
         self._memory = Memory(secret=new_secret())
         self._known = b""  # which run's rows are known to be those that it began with
         self._drawn: tuple[bytes, Holding] = b"", self._held
@@ -166,6 +169,7 @@ class Party:
         answers alone.
         """
         self._budget.limit_to(epsilon, delta, despite_exact_answers)
+        self._wanted = None if epsilon is None else (epsilon, self._budget.delta)
         self._keep(self._side)
 
     def card(self, protection: str) -> Card:
@@ -373,7 +377,11 @@ class Party:
         return pack("party", body)
 
     def restore(self, state: bytes) -> Self:
-        """Go on from a state of the same party."""
+        """Go on from a state of the same party.
+
+        Its limit holds, unless this party was made with an ``epsilon``: then that one does, and is
+        refused where exact answers were given (:meth:`limit_to`).
+        """
         body = unpack(state, "party", own=True)
         if body["name"] != self.name:
             raise ValueError(f"the state is that of {body['name']!r}, not of {self.name!r}")
@@ -384,8 +392,10 @@ class Party:
             odd = f"its account is of {was}, which says nothing about {now}; begin a new one"
         if odd:
             raise ValueError(f"{self.name!r}: {odd}")
-        self._keys = Keys(**body["keys"])
-        self._budget = OwnBudget.of(body["account"])
+        account = OwnBudget.of(body["account"])
+        if self._wanted is not None:
+            account.limit_to(*self._wanted)
+        self._keys, self._budget = Keys(**body["keys"]), account
         self._memory = Memory(**body["memory"])
         self._question, self._known = None, b""
         if agreement is not None:
