@@ -39,6 +39,9 @@ RECORDS = [
     "41.7731kg,5.0917,inf",
     "$41.77,50%,(88)",
     "Friedegund,Friedegund,other",
+    "n.a.,#N/A N/A,#DIV/0!",
+    'Friedegund,"height\n41.7731",x',  # a quote that closes in another line
+    "Friedegund\x0b88,a,b",
 ]
 SECRETS = ("41.77", "5.09", "88", "1931", "Friedegund", "07:31")
 
@@ -99,6 +102,36 @@ def test_headers_that_people_write_are_taken():
         assert not could_be_data(header.split(",")), header
     for record in ("2020,2021", "1stFlrSF,area", "yes,no", "", "a,a", "a,b,a", "age,-", "a,?"):
         assert could_be_data(record.split(",")), record
+
+
+@pytest.mark.parametrize("separator", [";", "\t", "|", " "])
+def test_a_record_of_categories_that_commas_do_not_separate_is_no_name(separator, tmp_path):
+    path = tmp_path / "x.csv"
+    path.write_text("yes no yes\nno no yes\n".replace(" ", separator) * 20)
+    for read in (
+        lambda: CategoricalMixture(1, categories=["no", "yes"]).fit(path),
+        lambda: Party(path, "north", categories=["no", "yes"]),
+    ):
+        with pytest.raises(ValueError, match=r"reads commas|seems to have no header") as e:
+            read()
+        assert "yes" not in str(e.value)
+
+
+@pytest.mark.parametrize("rest", ["\r41.7731,88\r5.0917,2\r", "\r41.7731,88\n5.0917,2\n"])
+def test_a_confirmed_header_ends_where_its_line_ends(rest, tmp_path):
+    # To polars a file of carriage returns is one line, and all of it was names.
+    path = tmp_path / "x.csv"
+    path.write_text(f"age,height{rest}", newline="")
+    for read in (
+        lambda: read_file(path, header=True),
+        lambda: read_table(path, header=True),
+        lambda: Party(path, "north", header=True),
+    ):
+        with pytest.raises(ValueError, match="lines must end in a line feed") as error:
+            read()
+        quotes_nothing(str(error.value).replace(str(tmp_path), ""))
+    path.write_text('age,age,"a ""b"""\n1,2,3\n')
+    assert read_file(path, header=True).n_features == 3
 
 
 @pytest.mark.parametrize("suffix", ["", "exact"])

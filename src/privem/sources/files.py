@@ -162,7 +162,13 @@ def scan_csv(
         options |= {"has_header": False, "new_columns": list(found.names)}
     scan = pl.scan_csv(list(files), **options)
     if found.public is None:
-        return scan, replace(found, names=list(scan.collect_schema()))  # repeated names renamed
+        names = list(scan.collect_schema())
+        if not _as_read(names, found.names):
+            raise ValueError(
+                f"{label} is not a readable table: where its first line ends is not clear; lines "
+                "must end in a line feed, and quotes must be closed"
+            )
+        return scan, replace(found, names=names)  # repeated names renamed
     try:
         same = list(scan.collect_schema()) == list(found.names)
     except pl.exceptions.PolarsError as error:
@@ -171,6 +177,17 @@ def scan_csv(
     if not same:
         raise refuse_header(label)
     return scan, found
+
+
+def _as_read(names: Sequence[str], cells: Sequence[str]) -> bool:
+    """Whether polars took these cells, and no more of the file, for names; repeated ones renamed.
+
+    A file whose lines end in carriage returns is one line to polars: all of it would be names.
+    """
+    if len(names) != len(cells):
+        return False
+    plain = [[text.replace('"', "") for text in pair] for pair in zip(names, cells, strict=True)]
+    return all(name == cell or name.startswith(f"{cell}_duplicated_") for name, cell in plain)
 
 
 def _scan_numbers(

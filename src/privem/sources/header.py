@@ -15,10 +15,12 @@ from typing import IO
 
 __all__ = ["Header", "could_be_data", "numbered", "read_header", "refuse_header"]
 
-# What stands for "no value", in lower case; those without a letter are no names anyway.
+# What stands for "no value": its letters and digits, in lower case ("N/A", "n.a." are "na").
 _MISSING = frozenset(
-    ["na", "n/a", "#n/a", "#na", "<na>", "nan", "nat", "null", "none", "nil", "\\n", "missing"]
-) | {"unknown", "undefined", "#value!", "#ref!", "#null!"}
+    ["na", "nana", "nan", "nat", "nd", "ka", "null", "none", "nil", "missing", "unknown"]
+) | {"undefined", "nodata", "notavailable", "notapplicable"}
+# Between cells of files that are separated by something else than commas.
+_SEPARATORS = {";": "';'", "\t": "tabs", "|": "'|'"}
 # Also names of columns, so they are data only where nothing else is a name.
 _PERHAPS = frozenset(["", "yes", "no", "y", "n", "t", "f", "on", "off"])
 _MONTHS = "jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec"
@@ -85,8 +87,10 @@ def read_header(
     cells = lines[0]
     if header:
         return Header(cells, None)
-    if could_be_data(cells) and not (cells and _all_declared(cells, declared)):
-        raise refuse_header(label)
+    if not (cells and _all_declared(cells, declared)):
+        _refuse_separator(cells, label)
+        if could_be_data(cells):
+            raise refuse_header(label)
     return Header(cells, frozenset(declared))
 
 
@@ -109,8 +113,9 @@ def could_be_data(cells: Iterable[str]) -> bool:
     """Whether a first line could be a record rather than names.
 
     It could, unless every cell is a name, each occurs once, and there is at least one. Numbers,
-    dates, times, booleans, missing markers and whatever has a digit before its first letter are
-    no names. Empty cells (pandas writes one above its index) and words like ``yes`` are allowed
+    dates, times, booleans, missing markers, what begins with ``#`` (a comment, a spreadsheet's
+    error), what goes over several lines and whatever has a digit before its first letter are no
+    names. Empty cells (pandas writes one above its index) and words like ``yes`` are allowed
     beside a name.
 
     Examples
@@ -130,7 +135,11 @@ def could_be_data(cells: Iterable[str]) -> bool:
 def _is_name(cell: str) -> bool:
     """Whether text in lower case can be nothing but a name."""
     first = next((character for character in cell if character.isalnum() or character == "_"), "")
-    if not (first.isalpha() or first == "_") or cell in _MISSING or cell in ("true", "false"):
+    if not (first.isalpha() or first == "_") or cell in ("true", "false", "\\n"):
+        return False
+    if cell.startswith("#") or not cell.isprintable():
+        return False
+    if "".join(character for character in cell if character.isalnum()) in _MISSING:
         return False
     if _DATE.fullmatch(cell):
         return False
@@ -139,6 +148,13 @@ def _is_name(cell: str) -> bool:
     except ValueError:
         return True
     return False
+
+
+def _refuse_separator(cells: Sequence[str], label: str) -> None:
+    """Raise for a line that would be one long name because commas are not what separates it."""
+    for separator, name in _SEPARATORS.items():
+        if len(cells) == 1 and separator in cells[0]:
+            raise ValueError(f"{label} is separated by {name}; privem reads commas")
 
 
 def _all_declared(cells: Sequence[str], declared: Collection[str]) -> bool:

@@ -150,8 +150,10 @@ def _refuse_category(frame: pl.DataFrame, categories: Any, private: bool, label:
         return
     nested = [isinstance(part, list | tuple | np.ndarray) for part in categories]
     each = categories if nested and all(nested) else [categories] * frame.width
-    for name, known in zip(frame.columns, each, strict=False):
-        if name.strip().lower() in (str(value).strip().lower() for value in known):
+    for name, values in zip(frame.columns, each, strict=False):
+        known = {str(value).strip().lower() for value in values}
+        words = name.lower().split()  # several categories: blanks separate the file, not commas
+        if name.strip().lower() in known or (len(words) > 1 and known.issuperset(words)):
             raise refuse_header(label)
 
 
