@@ -14,6 +14,12 @@ from contextlib import suppress
 
 import pytest
 
+pytest.importorskip("flwr")
+
+import httpx
+
+from privem.federation.flower.gate import Shown
+
 from .conftest import EXACT
 
 pytestmark = pytest.mark.slow
@@ -113,14 +119,15 @@ def test_messages_in_any_order_and_more_than_once(shared):
     shared.same_as_central()
 
 
-def register(stage, card):
-    """Have the server let a node in that nobody agreed on: its control interface asks nobody."""
+def register(stage, card, *shown):
+    """Ask the server to let a node in that nobody agreed on."""
     from flwr.proto.control_pb2 import RegisterNodeRequest
     from flwr.supercore.control.control_http_client import ControlHttpClient
 
     ca = (stage.folder / "fed/server/ca.pem").read_bytes()
     key = json.loads(card.read_text())["node"].encode()
-    with ControlHttpClient.from_server_address(f"127.0.0.1:{stage.port}", False, ca, []) as client:
+    address = f"127.0.0.1:{stage.port}"
+    with ControlHttpClient.from_server_address(address, False, ca, list(shown)) as client:
         client.RegisterNode(RegisterNodeRequest(public_key=key, name="stranger"))
 
 
@@ -190,8 +197,12 @@ def test_who_does_not_belong_is_not_let_in(shared):
     shutil.copy(folder / "stranger/node.key", folder / "fed/west/node.key")
     said = shared.do("privem federate party fed/west west.csv", code=7)
     assert "does not know this node's key" in said
-    # It registers itself, which the server's port allows: it is let in, and gets no message.
-    register(shared, folder / "stranger/card.json")
+    # It cannot register itself.
+    with pytest.raises(httpx.HTTPStatusError, match="403"):
+        register(shared, folder / "stranger/card.json")
+    # Let in by whoever has the server's secret, it still gets no message.
+    secret = (folder / "fed/server/secret").read_bytes()
+    register(shared, folder / "stranger/card.json", Shown(secret))
     shared.party("west", {"do": "record", "folder": str(folder / "overheard")})
     shared.connected()
     said = shared.do(f"{EXACT} --patience 3 --new", code=7)
