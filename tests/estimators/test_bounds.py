@@ -78,9 +78,12 @@ def test_they_are_saved(tmp_path):
 @pytest.mark.parametrize(
     ("bounds", "message"),
     [
-        ({"age": (0, 120)}, "without bounds: height"),
+        ({"age": (0, 120)}, "without bounds: column number 2"),
         ({**BY_NAME, "weight": (0, 1)}, "no such column: weight"),
-        ({"agee": (0, 120), "height": (0, 3)}, "no such column: agee; without bounds: age"),
+        (
+            {"agee": (0, 120), "height": (0, 3)},
+            "no such column: agee; without bounds: column number 1",
+        ),
     ],
 )
 def test_every_column_has_bounds_and_no_other(bounds, message):
