@@ -35,7 +35,8 @@ class Shares:
     colluders : int
         How many parties were declared to tell all they know.
     outsiders, members : float
-        Epsilon against somebody who sees the releases and knows no share, or one.
+        Epsilon against somebody who sees the totals, and no single party's numbers, and knows no
+        share, or one. A server may see more: against it the cost is what was charged.
     """
 
     cohort: int
@@ -146,6 +147,8 @@ class Statement:
     def against(self, known: int) -> float:
         """Epsilon at the statement's delta against somebody who knows so many parties' noise.
 
+        And who sees totals: whoever sees single parties' numbers, as the server does under
+        ``"plain"``, has the noise of one party before them, and pays what was charged.
         Laplace noise is not shared: of that every party adds all.
         """
         if self.shares is None:
@@ -248,10 +251,11 @@ class Statement:
         several = self.shares.colluders
         more = f", against {several} of them together {self.against(several):.4f}"
         return (
-            " Every party knows the noise that it added itself. At the same delta the releases "
-            f"cost epsilon = {self.shares.outsiders:.4f} against outsiders, who know none of it, "
-            f"and {self.shares.members:.4f} against a member, who knows its own"
-            f"{more if several > 1 else ''}."
+            " Every party knows the noise that it added itself. At the same delta the totals cost "
+            f"epsilon = {self.shares.outsiders:.4f} against outsiders, who see nothing but those "
+            f"and know none of it, and {self.shares.members:.4f} against a member, who knows its "
+            f"own{more if several > 1 else ''}. The server may see more than totals: against it "
+            f"the cost is the {self.spent:.4f} above."
         )
 
 

@@ -123,6 +123,10 @@ def test_full_noise_holds_against_everybody(blobs):
     statement = fit(federate(parts(blobs, 3), "plain"))
     assert statement.shares.members == pytest.approx(priced(statement, 2, 1), rel=1e-6)
     assert statement.shares.outsiders < statement.shares.members < statement.spent <= 1.0
+    # Not against the server, which sees each party's numbers: a statement that left it out said
+    # 0.55 of somebody who faces 1.
+    said = f"The server may see more than totals: against it the cost is the {statement.spent:.4f}"
+    assert said in str(statement)
 
 
 @pytest.mark.parametrize("model", ["mixture", "mean"])
