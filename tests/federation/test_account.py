@@ -22,6 +22,7 @@ from privem.models.count import CountQuery
 from privem.models.moments import MomentsQuery, SumsQuery
 from privem.models.private_grid import GridQuery
 from privem.models.private_moments import BoundedMomentsQuery
+from privem.models.products import ProductsQuery
 from privem.models.sensitivity import MomentWeights
 from privem.noise.discrete import Discrete
 from privem.noise.exact import Exact
@@ -112,7 +113,8 @@ def test_values_that_were_not_declared_show_in_no_free_refusal(limit):
         server = Server(np.array(rows, dtype=object), categories=["no", "yes"], epsilon=limit)
         assert server.begin()[0]
         answers.append(server.ask(asked(PairsQuery((2,)), Exact())))
-    if limit is None:  # exact, and on nobody's account: its owner lets that be told
+        assert (server.party.spent == math.inf) == (limit is None)
+    if limit is None:  # exact: its owner lets that be told, and it is on the account
         assert answers[0][0]
         assert refused(answers[1], "none of the categories")
     else:
@@ -165,6 +167,31 @@ def test_exact_answers_are_on_the_account():
     assert server.ask(asked(CountQuery()), round=3)[0]
     assert not server.ask(asked(MomentsQuery(np.zeros(7)), Exact()), round=4)[0]
     assert server.party.account == "exact answers: 2; no finite epsilon"
+
+
+def test_an_exact_question_that_is_refused_for_its_rows_is_on_the_account():
+    """A server that scales its question asks by it whether somebody is there: that was free."""
+    rows = np.random.default_rng(0).normal(size=(300, 1))
+    person, zero = np.array([[6.2]]), np.zeros((1, 1))
+    between = (rows**2).sum() + 0.5 * 6.2**2
+    vectors = np.array([[[np.finfo(float).max / between]]])
+    query = ProductsQuery(zero, zero, vectors)
+    found = {}
+    for present in (True, False):
+        stored = []
+        server = Server(np.vstack([rows, person]) if present else rows, store=stored.append)
+        assert server.begin()[0]
+        found[present], _ = server.ask(asked(query, Exact()))
+        assert server.party.account == "exact answers: 1; no finite epsilon"
+        assert account_of(stored[-1]).exact == 1
+        with pytest.raises(ValueError, match="exact answers"):
+            server.party.limit_to(1.0)
+    assert found == {True: False, False: True}
+    # What is refused before rows are looked at costs nothing.
+    server = Server(rows)
+    assert server.begin(private=True)[0]
+    assert refused(server.ask(asked(query, Exact())), "other noise")
+    assert server.party.spent == 0
 
 
 def test_a_limit_after_exact_answers_is_acknowledged_or_refused():

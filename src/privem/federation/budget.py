@@ -199,6 +199,16 @@ class OwnBudget:
         self.reserved = answer
         return True
 
+    def after_refusal(self, tried: OwnBudget) -> OwnBudget:
+        """The account after a message that was charged for, as in ``tried``, is refused.
+
+        It is as it was, but for an exact answer: that it is refused once rows were looked at may
+        hang on them (sums that are not finite, or above the bounds), so the refusal is one itself.
+        """
+        after = copy.copy(self)
+        after.exact, after.roster = tried.exact, tried.roster
+        return after
+
     def limit_to(
         self, limit: float | None, delta: float | None, despite_exact_answers: bool = False
     ) -> None:

@@ -212,10 +212,12 @@ class Party:
         except BaseException as problem:
             # Nothing has left: all is as it was, whatever went wrong and wherever. What was
             # reserved is void, and stays so if this is stored.
+            tried = self._budget
             self._go_back(before)
             self.problem = problem
             if not isinstance(problem, Exception):
                 raise
+            self._budget = self._budget.after_refusal(tried)
             self._keep(self._side)
             if isinstance(problem, BadMessage | Unanswerable | FederationError):
                 return refusal(request, self.name, str(problem), before[0].count)
@@ -350,9 +352,12 @@ class Party:
             self._memory.asked(request),
             partition=partition if cell is None else cell.count,
         )
-        check_declared(memory, bill(question, memory, self._budget, self._agreement))
+        charged = bill(question, memory, self._budget, self._agreement)
+        check_declared(memory, charged)
         if not question.prices and self._held.undeclared:
-            # Known of rows, so not a word of it before the question is one to be answered.
+            # Known of rows, so not a word of it before the question is one to be answered, and
+            # counted as an answer.
+            self._budget = charged
             raise Unanswerable("the rows hold values that are none of the categories agreed on")
         self._question = question
         return memory
