@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from privem import private_mean
@@ -19,6 +20,7 @@ from privem.estimators import (
     GaussianMixture,
     KMeans,
     MissingCovariateRegression,
+    PrivacyCompositionWarning,
     RegressionMixture,
     SymmetricMixture,
     SymmetricRegressionMixture,
@@ -28,6 +30,7 @@ from privem.local import messages
 from privem.models import count, log_density
 from privem.models.bounding import Clip
 from privem.models.rounding import LARGEST, SMALLEST
+from privem.noise import discrete
 from privem.noise.discrete import Discrete
 from privem.sources import ArrayRows, LocalSource
 from privem.sources.secret import finite_sums, quietly
@@ -280,8 +283,6 @@ def test_numbers_beyond_the_limits_are_refused_before_anything_is_spent(
         raise AssertionError("something was released")
 
     monkeypatch.setattr(LocalSource, "release", never)
-    import pandas as pd
-
     X = pd.DataFrame(np.random.default_rng(0).normal(size=(N, 2)), columns=["a", "b"])
     with pytest.raises(ValueError, match="a private fit computes with numbers of a size"):
         model.fit(X, X["a"].to_numpy()) if "Regression" in type(model).__name__ else model.fit(X)
@@ -330,3 +331,88 @@ def test_a_length_does_not_hang_on_whether_its_square_overflows() -> None:
         clipped = Clip(1.0).apply(g, Scratch())
     root = math.sqrt(0.5)
     assert np.allclose(clipped, [[root, root, 0.6], [root, root, 0.8]], rtol=1e-14)
+
+
+def _without_draws(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let no noise be drawn: nothing may be released."""
+
+    def none(*_: Any, **__: Any) -> Any:
+        raise AssertionError("released")
+
+    monkeypatch.setattr(discrete, "draw", none)
+
+
+def test_what_cannot_be_computed_is_refused_before_anything_is_released(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    _without_draws(monkeypatch)
+    X = np.random.default_rng(0).normal(size=(N, 2))
+    with pytest.raises(ValueError, match="delta must be 0 or at least"):
+        KMeans(2, delta=5e-324, bounds=5.0).fit(X)
+    for method in ("lemma 1", "theorem 2"):
+        with pytest.raises(ValueError, match="failure is a probability"):
+            private_mean(X, tau=1.0, method=method, failure=5e-324)
+    many = {"max_rows": 2**36, "epsilon": 30.0}
+    for fit in (
+        lambda: private_mean(X, tau=1.0, delta=0, max_rows=2**36, epsilon=4.0),
+        lambda: private_mean(X, tau=1.0, **many),
+        lambda: KMeans(2, bounds=5.0, **many).fit(X),
+        lambda: KMeans(2, bounds=5.0, delta=0, **many).fit(X),
+        lambda: GaussianMixture(2, epsilon=100.0, max_rows=2**36).fit(X),
+    ):
+        with pytest.raises(ValueError, match="max_rows=68719476736 is too large for epsilon"):
+            fit()
+
+
+@pytest.mark.filterwarnings("ignore:no bounds stood", "ignore:.*too few for")
+def test_a_limit_on_rows_leaves_usual_budgets_alone() -> None:
+    X = np.random.default_rng(0).normal(size=(N, 2))
+    KMeans(2, epsilon=8.0, max_rows=10**9).fit(X)
+    KMeans(2, epsilon=1.0, max_rows=2**36).fit(X)
+    GaussianMixture(2, bounds=5.0, delta=0, epsilon=20.0, max_rows=10**9).fit(X)
+
+
+@pytest.mark.parametrize("cap", [1e20, WIDE])
+@pytest.mark.filterwarnings("ignore:no bounds stood", "ignore:.*too few for")
+def test_bounds_are_found_of_records_that_weigh_much(cap: float) -> None:
+    X = np.random.default_rng(0).normal(size=(N, 2))
+    KMeans(2, max_weight=cap).fit(X, sample_weight=np.full(N, cap))
+
+
+LONG = np.longdouble("1e400")
+
+
+@pytest.mark.skipif(not np.isfinite(LONG), reason="long doubles are doubles here")
+def test_a_number_too_large_for_double_precision_says_nothing() -> None:
+    x = np.random.default_rng(0).normal(size=(N, 2))
+    long, mixed, weight = x.astype(np.longdouble), x.astype(object), np.ones(N, np.longdouble)
+    long[3, 0] = mixed[3, 0] = weight[3] = LONG
+    model = KMeans(2, bounds=5.0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        warnings.simplefilter("ignore", PrivacyCompositionWarning)
+        warnings.filterwarnings("ignore", ".*too few for")
+        for rows in (long, mixed, pd.DataFrame(long), pd.DataFrame(mixed), mixed.tolist()):
+            model.fit(rows)
+            private_mean(rows, tau=1.0)
+        model.fit(x, sample_weight=weight)
+        SymmetricRegressionMixture(bounds=5.0, target_bounds=(-5, 5)).fit(x, weight)
+
+
+def test_a_complex_number_among_objects_is_refused_without_a_word() -> None:
+    mixed = np.random.default_rng(0).normal(size=(N, 2)).astype(object)
+    mixed[3, 0] = np.complex128(41 + 2j)
+    weight = np.ones(N, object)
+    weight[3] = 10**400
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for fit in (
+            lambda: KMeans(2, bounds=5.0).fit(mixed),
+            lambda: KMeans(2, bounds=5.0).fit(pd.DataFrame(mixed)),
+            lambda: private_mean(mixed, tau=1.0),
+            lambda: KMeans(2, bounds=5.0).fit(np.ones((N, 2)), sample_weight=mixed[:, 0]),
+            lambda: KMeans(2, bounds=5.0).fit(np.ones((N, 2)), sample_weight=weight),
+        ):
+            with pytest.raises(ValueError, match=r"number|convert|Complex") as error:
+                fit()
+            assert "41" not in str(error.value)

@@ -15,7 +15,7 @@ from ..models.region import Region
 from ..plans.private.mean import MEAN_METHODS, PrivateMeanPlan
 from ..run import run
 from ..sources import ArrayRows, FrameRows, LocalSource, is_rows, is_table, read_file
-from ..sources.array import unmasked
+from ..sources.array import as_numbers, unmasked
 from ..sources.checks import refuse_nan
 from ..sources.frame import is_frame
 from ..sources.owned import Owned, group_column, labels_of
@@ -174,8 +174,8 @@ def private_mean(
     check_option("trust", trust, ("central", "local"))
     check_option("method", method, MEAN_METHODS)
     failure = check_float("failure", failure, 0.0, strict=True)
-    if failure >= 1:
-        raise ValueError(f"failure is a probability below 1, got {failure}")
+    if not 1e-300 <= failure < 1:
+        raise ValueError(f"failure is a probability from 1e-300 to below 1, got {failure}")
     if n_jobs is not None:
         check_int("n_jobs", n_jobs, -(2**31))
     relation = "replace-one" if trust == "local" else neighbours
@@ -255,7 +255,7 @@ def _open(x: Any, groups: Any) -> tuple[Rows, bool]:
             # A list entry by entry: NumPy would make all of it text for the sake of one.
             values = np.asarray(unmasked(x), dtype=None if hasattr(x, "dtype") else object)
             if values.dtype.kind not in "fiub":
-                values = values.astype(np.float64)
+                values = as_numbers(values)
         except (TypeError, ValueError, OverflowError):
             raise ValueError("x must be numbers") from None
         flat = values.ndim == 1

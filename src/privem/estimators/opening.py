@@ -10,7 +10,7 @@ import numpy as np
 from ..core import Rows
 from ..federation import Federation
 from ..sources import ArrayRows, FrameRows
-from ..sources.array import unmasked
+from ..sources.array import as_numbers, unmasked
 from ..sources.checks import refuse_weights
 from ..sources.gaps import refuse_gaps
 from ..sources.scan import ScanRows
@@ -66,8 +66,8 @@ def weights_of(weight: Any, rows: int, groups: Any, checked: bool) -> Any:
     if isinstance(weight, str):
         raise TypeError("sample_weight names a column, which only files have; pass the values")
     try:
-        weight = np.asarray(unmasked(weight), dtype=np.float64)
-    except (TypeError, ValueError):
+        weight = as_numbers(unmasked(weight))
+    except ValueError:
         raise ValueError("sample_weight must be numbers") from None
     if weight.ndim == 0:
         weight = np.full(rows, float(weight))

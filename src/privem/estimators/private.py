@@ -13,6 +13,7 @@ from ..meter import Meter
 from ..models.count import MOST_ROWS
 from ..models.private_mixture import RECIPES
 from ..models.region import Region
+from ..noise.discrete import NoSuchNoise, too_fine
 from ..plans.private.allowance import Allowance, Part
 from ..plans.private.preamble import Preamble
 from ..statement import Statement
@@ -43,6 +44,8 @@ ESTIMATED = "estimated from noisy histograms, paid for"
 _FAILURE = 1e-3
 # Whoever publishes a few records at random keeps every promise with a delta above this.
 _LARGE_DELTA = 1e-2
+# A part of a smaller number may be zero, and its logarithm infinite.
+_SMALL = 1e-300
 
 
 @dataclass(frozen=True)
@@ -88,6 +91,8 @@ class Terms:
         delta = check_float("delta", delta, 0.0)
         if delta >= 1:
             raise ValueError(f"delta must be below 1, got {delta}; 1e-6 is a usual choice")
+        if 0 < delta < _SMALL:
+            raise ValueError(f"delta must be 0 or at least {_SMALL:g}, got {delta}")
         if delta > _LARGE_DELTA and n_features is None:
             advise(
                 f"delta={delta:g} is large: the promise may fail altogether with that probability; "
@@ -140,7 +145,7 @@ class Terms:
         """Share the budget out."""
         failure = self.failure if counted else 0.0
         try:
-            return Allowance.plan(
+            allowance = Allowance.plan(
                 parts, self.epsilon, self.delta, self.accountant, self.neighbours, failure
             )
         except NotValid as problem:
@@ -148,6 +153,21 @@ class Terms:
                 f"accountant={self.accountant!r} does not fit mechanism={self.mechanism!r}: "
                 f"{problem}"
             ) from None
+        self._refuse_many_rows(allowance)
+        return allowance
+
+    def _refuse_many_rows(self, allowance: Allowance) -> None:
+        """A limit on the number of rows at which some later release would have to be refused."""
+        limit = self.max_rows
+        for part in allowance.parts if limit is not None else ():
+            # A plan may choose to make one release of a part.
+            least = allowance.multiplier(part.name, 1)
+            if any(too_fine(least, *release, float(limit or 0)) for release in part.releases):
+                raise NoSuchNoise(
+                    f"max_rows={limit} is too large for epsilon={self.epsilon:g}: so little noise "
+                    "cannot be added exactly to a sum over so many records. Use a smaller one of "
+                    "either"
+                )
 
     def meter(self, counted: bool) -> Meter:
         """A meter for the budget."""

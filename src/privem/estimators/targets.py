@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_consistent_length
 from ..core import Rows
 from ..federation import Federation
 from ..sources import ArrayRows, FrameRows, is_rows, is_table, read_file
-from ..sources.array import unmasked
+from ..sources.array import as_numbers, unmasked
 from ..sources.frame import is_frame
 from ..sources.joined import JoinedRows
 from ..sources.owned import group_column
@@ -154,8 +154,8 @@ def check_target(y: Any) -> Array:
         raise TypeError("y names a column, which arrays do not have; pass the values")
     target = column_or_1d(unmasked(y), warn=True)
     try:
-        return np.asarray(target, dtype=np.float64)
-    except (TypeError, ValueError):
+        return as_numbers(target)
+    except ValueError:
         raise ValueError(f"y must be numbers, got values of type {target.dtype}") from None
 
 

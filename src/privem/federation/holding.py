@@ -12,7 +12,7 @@ import numpy as np
 from ..core import Rows
 from ..models.categorical_mixture import codes_of, declared, told_apart
 from ..sources import ArrayRows, FrameRows, LocalSource, is_table, read_file, read_rows
-from ..sources.array import unmasked
+from ..sources.array import as_numbers, unmasked
 from ..sources.frame import is_frame, is_lazy
 from ..sources.joined import JoinedRows
 from ..sources.owned import Owned, group_column, labels_of, length_of
@@ -256,8 +256,8 @@ def _joined(rows: Any, y: Any) -> Rows:
     if not isinstance(opened, ArrayRows | FrameRows):
         raise TypeError("the target of a file is one of its columns: give its name as y")
     try:
-        target = np.asarray(unmasked(y), dtype=np.float64)
-    except (TypeError, ValueError):
+        target = as_numbers(unmasked(y))
+    except ValueError:
         raise ValueError("y must be numbers") from None
     n = length_of(opened)
     if target.shape != (n,):

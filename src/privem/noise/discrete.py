@@ -25,7 +25,7 @@ from ..tree import Array, ravel, unravel
 from .entropy import Entropy, os_entropy
 from .sampler import discrete_gaussian, discrete_laplace
 
-__all__ = ["Discrete", "NoSuchNoise", "draw", "lattice"]
+__all__ = ["Discrete", "NoSuchNoise", "draw", "lattice", "too_fine"]
 
 Statistics = TypeVar("Statistics")
 
@@ -134,6 +134,16 @@ class Discrete:
 
     def _encode(self, exact: Array, spent: Spent) -> NDArray[np.int64]:
         return lattice(exact, spent) + draw(spent, exact.size, self.entropy)
+
+
+def too_fine(multiplier: float, kind: str, dimension: int, rows: float) -> bool:
+    """Whether sums over so many records might not fit the lattice: never less often than they do.
+
+    A sum is at most ``rows`` sensitivities, and a lattice step at least 2^-(bits + 1) of the noise.
+    """
+    unit = math.sqrt(dimension) if kind == "gaussian" else float(dimension)
+    finest = max(2.0 ** (_STEPS_LOG2 + 1) / multiplier, 2.0**10 * unit)
+    return rows * finest >= _LIMIT
 
 
 def lattice(exact: Array, spent: Spent) -> NDArray[np.int64]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -12,9 +13,10 @@ from scipy.sparse import issparse
 
 from ..core import Block
 from .checks import refuse_non_finite, refuse_weights
+from .secret import quietly
 from .types import type_name
 
-__all__ = ["ArrayRows", "unmasked"]
+__all__ = ["ArrayRows", "as_numbers", "unmasked"]
 
 # Numbers in a dense block of sparse rows, at most: 16 megabytes.
 _MOST_DENSE = 2**21
@@ -38,6 +40,25 @@ def unmasked(values: Any) -> Any:
     if values.dtype.kind == "f":
         return np.ma.filled(values, np.nan)
     return np.ma.filled(values.astype(object), None)
+
+
+def as_numbers(values: Any) -> NDArray[np.float64]:
+    """Values as double precision numbers; a ValueError that quotes none of them if one is none.
+
+    NumPy would warn of a number that is too large (it becomes infinite) or complex (an error here):
+    of one record, so nothing is said.
+
+    Examples
+    --------
+    >>> as_numbers(["1.5", 2, None])
+    array([1.5, 2. , nan])
+    """
+    try:
+        with quietly(), warnings.catch_warnings():
+            warnings.simplefilter("error", np.exceptions.ComplexWarning)
+            return np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError, ArithmeticError, np.exceptions.ComplexWarning):
+        raise ValueError("could not convert values to numbers") from None
 
 
 @dataclass(frozen=True)

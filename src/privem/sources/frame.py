@@ -10,7 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..core import Block
+from .array import as_numbers
 from .checks import refuse_non_finite
+from .secret import quietly
 from .types import type_name
 
 __all__ = ["FrameRows", "is_frame", "is_lazy"]
@@ -124,12 +126,15 @@ def _numbers(frame: Any, j: int, dtype: Any) -> NDArray[np.float64] | None:
             return _from_text(frame.to_series(j))
         values = frame.to_series(j).to_numpy()
     elif getattr(dtype, "kind", "O") in "OUST":
-        values = frame.iloc[:, j].to_numpy(dtype=object, na_value=np.nan)
+        try:
+            values = frame.iloc[:, j].to_numpy(dtype=object, na_value=np.nan)
+        except ArithmeticError:  # a Decimal that signals
+            return None
     else:  # dates, complex numbers
         return None
     try:
-        return np.asarray(values, dtype=np.float64)
-    except (TypeError, ValueError, OverflowError):
+        return as_numbers(values)
+    except ValueError:
         return None
 
 
@@ -161,7 +166,8 @@ def _to_numpy(part: Any) -> NDArray[np.float64]:
         # Null becomes NaN in a float column, which the finiteness check then names.
         values = part.cast(_float64()).to_numpy()
     else:
-        values = part.to_numpy(dtype=np.float64, na_value=np.nan)
+        with quietly():  # long doubles may overflow, one record's of all
+            values = part.to_numpy(dtype=np.float64, na_value=np.nan)
     return np.asarray(values)
 
 

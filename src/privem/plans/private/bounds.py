@@ -11,6 +11,7 @@ import numpy as np
 
 from ...core import Release, Stage
 from ...models.bounds import LOWEST_OCTAVE, OCTAVES, Histogram, OctaveQuery, PlaceQuery
+from ...models.count import MOST_ROWS
 from ...models.region import Region
 from .allowance import Allowance, Part
 
@@ -40,7 +41,9 @@ class PrivateBounds:
 
     def stages(self) -> Generator[Stage, Release[Any], tuple[Region, np.ndarray]]:
         """Generate the stages."""
-        noise = self.allowance.noise("scale", self.rows)
+        # Histograms count records, however much these weigh.
+        rows = min(self.rows, MOST_ROWS)
+        noise = self.allowance.noise("scale", rows)
         release = yield Stage(OctaveQuery(self.d), noise, "scale")
         octaves: Histogram = release.statistics
         # The best window of three octaves: differences of Gaussians spread over about that many.
@@ -57,7 +60,7 @@ class PrivateBounds:
         cells, shares = place_rounds(self.d)
         for round_ in range(1, len(shares) + 1):
             name = f"place {round_}"
-            noise = self.allowance.noise(name, self.rows)
+            noise = self.allowance.noise(name, rows)
             release = yield Stage(PlaceQuery(width, centre, cells), noise, name)
             counts = release.statistics.counts
             found &= _stands_out(counts, release.spread)
