@@ -17,6 +17,7 @@ from privem.models.gaussian_mixture import COVARIANCE_TYPES, Mixture, MixtureQue
 from privem.models.kmeans import Clusters, NearestQuery
 from privem.models.private_kmeans import BoundedClusterQuery
 from privem.models.private_mixture import BoundedQuery
+from privem.models.products import ProductsQuery
 from privem.models.region import Region
 from privem.models.regression_mixture import RegressionQuery, Regressions
 from privem.models.sensitivity import MomentWeights
@@ -49,6 +50,11 @@ HUGE = {  # each of some ten megabytes, or less
     "assigned": (AssignedQuery("full", np.zeros(2), np.zeros((500_000, 2))), 2),
     "moments of clusters": (NearestQuery(Clusters(np.zeros((900, 900))), np.zeros(900), True), 900),
     "wide": (AssignedQuery("full", np.zeros(900), np.zeros((900, 900))), 900),
+    "products": (ProductsQuery(np.zeros((1, 1)), np.zeros((1, 1)), np.ones((1, 1_200_000, 1))), 1),
+    "products of clusters": (
+        ProductsQuery(np.zeros((200_000, 2)), np.zeros((200_000, 2)), np.ones((200_000, 1, 2))),
+        2,
+    ),
     "regressions": (RegressionQuery(regressions(400_000, 2), None), 2),
     "classes": (
         ClassQuery(Classes(np.full(500_000, 1e-3), np.full((500_000, 4), 0.5)), (2, 2), None),
@@ -108,6 +114,8 @@ def test_the_most_that_is_answered_fits_the_bound():
         AssignedQuery("full", np.zeros(2), np.zeros((k, 2))),
         RegressionQuery(regressions(k, 2), None),
         BoundedQuery(mixture(k, 2), BOX, WEIGHTS, "joint", 100.0, 1.0),
+        ProductsQuery(np.zeros((k - 9, 2)), np.zeros((k - 9, 2)), np.ones((k - 9, 9, 2))),
+        ProductsQuery(np.zeros((1, 2)), np.zeros((1, 2)), np.ones((1, k - 1, 2))),
     ):
         block = Block(rows[: query.block_rows])
         tracemalloc.start()
@@ -135,3 +143,5 @@ def test_ordinary_questions_are_far_from_the_limits():
     check_query(MixtureQuery(mixture(2000, 2), np.zeros(2)), 2, False)
     check_query(NearestQuery(Clusters(np.zeros((10_000, 2))), np.zeros(2), True), 2, False)
     check_query(RegressionQuery(regressions(1000, 9), None), 9, False)
+    wide = np.zeros((1, 5000))
+    check_query(ProductsQuery(wide, wide, np.ones((1, 64, 5000))), 5000, False)

@@ -63,7 +63,9 @@ def check(query: Any, d: int, private: bool) -> bool:
             checks.table(centres, d)
             checks.array(means, centres.shape)
             need(isinstance(vectors, np.ndarray) and vectors.ndim == 3 and vectors.shape[1] > 0)
-            checks.array(vectors, (len(centres), vectors.shape[1], d))
+            k, q = len(centres), vectors.shape[1]
+            checks.array(vectors, (k, q, d))
+            checks.held(k + q, query.block_rows, k * q * d)
         case NearestQuery(clusters=clusters, origin=origin, second_moments=second):
             checks.array(origin, (d,))
             need(isinstance(clusters, Clusters) and isinstance(second, bool))
