@@ -349,6 +349,8 @@ def test_what_cannot_be_computed_is_refused_before_anything_is_released(
     X = np.random.default_rng(0).normal(size=(N, 2))
     with pytest.raises(ValueError, match="delta must be 0 or at least"):
         KMeans(2, delta=5e-324, bounds=5.0).fit(X)
+    with pytest.raises(ValueError, match="epsilon must be at least"):
+        KMeans(2, epsilon=5e-324, bounds=5.0).fit(X)
     for method in ("lemma 1", "theorem 2"):
         with pytest.raises(ValueError, match="failure is a probability"):
             private_mean(X, tau=1.0, method=method, failure=5e-324)

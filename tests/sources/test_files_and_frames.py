@@ -5,7 +5,7 @@ import polars as pl
 import pytest
 
 from privem import FactorAnalysis, GaussianMixture, KMeans
-from privem.sources import read_file, read_rows
+from privem.sources import read_file, read_rows, read_table
 from privem.sources.scan import _BATCH
 
 NAMES = ["age", "height", "weight"]
@@ -178,3 +178,17 @@ def test_a_pandas_index_does_not_matter():
         GaussianMixture(2, epsilon=None).fit(frame).means_,
         GaussianMixture(2, epsilon=None).fit(X).means_,
     )
+
+
+def test_a_file_name_is_no_pattern(tmp_path):
+    """``people[1].parquet`` was once read as ``people1.parquet``, which is somebody else's."""
+    for name, value in (("people[1]", 1.0), ("people1", 2.0), ("p*", 3.0)):
+        frame = pl.DataFrame({"age": [value, value]})
+        frame.write_csv(tmp_path / f"{name}.csv")
+        frame.write_parquet(tmp_path / f"{name}.parquet")
+    for suffix in ("csv", "parquet"):
+        for name, value in (("people[1]", 1.0), ("people1", 2.0), ("p*", 3.0)):
+            path = tmp_path / f"{name}.{suffix}"
+            (block,) = read_file(path).blocks(9)
+            assert block.X.tolist() == [[value], [value]]
+            assert [float(v) for v in read_table(path)["age"]] == [value, value]

@@ -16,6 +16,7 @@ docs/proofs/accounting.md, section 2.
 from __future__ import annotations
 
 import math
+import sys
 from functools import lru_cache
 
 from scipy.special import erfcx, ndtr, ndtri
@@ -141,7 +142,8 @@ def mu_for(epsilon: float, delta: float) -> float:
     slack = math.sqrt(-2 * math.log(delta))
     # delta <= Phi(-a) <= exp(-a^2/2)/2 at this mu, so it is always small enough.
     low = 2 * epsilon / (math.sqrt(slack * slack + 2 * epsilon) + slack)
-    high = 2 * low
+    high = max(2 * low, sys.float_info.min)  # doubling zero would never end
+    low = high / 2
     while hockey_stick(high, epsilon) <= delta:
         low, high = high, 2 * high
     inverse = smallest(lambda x: hockey_stick(1 / x, epsilon) <= delta, 1 / high, 1 / low)

@@ -88,6 +88,8 @@ class Terms:
         fit begins: what is only doubtful is said there, and so once.
         """
         epsilon = check_float("epsilon", epsilon, 0.0, strict=True)
+        if epsilon < _SMALL:
+            raise ValueError(f"epsilon must be at least {_SMALL:g}, got {epsilon}")
         delta = check_float("delta", delta, 0.0)
         if delta >= 1:
             raise ValueError(f"delta must be below 1, got {delta}; 1e-6 is a usual choice")

@@ -160,7 +160,7 @@ def scan_csv(
     found = read_header(files, label, header, declared)
     if header is False:
         options |= {"has_header": False, "new_columns": list(found.names)}
-    scan = pl.scan_csv(list(files), **options)
+    scan = pl.scan_csv(list(files), glob=False, **options)
     if found.public is None:
         names = list(scan.collect_schema())
         if not _as_read(names, found.names):
@@ -232,7 +232,7 @@ def _scan(
     label = repr(str(path))
     known = (columns, weight, without, types, groups, target)
     if files[0].suffix == ".parquet":
-        return _choose(pl.scan_parquet(list(files)), label, None, *known)
+        return _choose(pl.scan_parquet(list(files), glob=False), label, None, *known)
     aside = [name for name in (weight, without, groups, target) if isinstance(name, str)]
     asked = [*(columns or ()), *aside, *(types or ())]
     try:

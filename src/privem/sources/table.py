@@ -132,7 +132,7 @@ def _read(
     found = Header((), None)
     try:
         if path.suffix == ".parquet":
-            frame = pl.read_parquet(path)
+            frame = pl.read_parquet(path, glob=False)
             return frame, Header(frame.columns, None)
         # Everything in a CSV file is text: a guess at types would hang on single records.
         scan, found = scan_csv([path], label, header, declared, infer_schema=False)
