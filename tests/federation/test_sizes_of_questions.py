@@ -5,6 +5,9 @@ import tracemalloc
 import numpy as np
 import pytest
 
+from privem.core import Stage
+from privem.federation import PartyRefused
+from privem.federation import party as partying
 from privem.federation.answer import Question, sizes
 from privem.federation.checks import _MOST_AT_A_TIME
 from privem.federation.codec import BadMessage, decode
@@ -15,12 +18,15 @@ from privem.models.assigned import AssignedQuery
 from privem.models.categorical_mixture import Classes, ClassQuery
 from privem.models.gaussian_mixture import COVARIANCE_TYPES, Mixture, MixtureQuery
 from privem.models.kmeans import Clusters, NearestQuery
+from privem.models.moments import MomentsQuery
 from privem.models.private_kmeans import BoundedClusterQuery
 from privem.models.private_mixture import BoundedQuery
+from privem.models.private_moments import BoundedMomentsQuery
 from privem.models.products import ProductsQuery
 from privem.models.region import Region
 from privem.models.regression_mixture import RegressionQuery, Regressions
 from privem.models.sensitivity import MomentWeights
+from privem.noise.discrete import Discrete
 from privem.noise.exact import Exact
 
 from .conftest import federate
@@ -145,3 +151,31 @@ def test_ordinary_questions_are_far_from_the_limits():
     check_query(RegressionQuery(regressions(1000, 9), None), 9, False)
     wide = np.zeros((1, 5000))
     check_query(ProductsQuery(wide, wide, np.ones((1, 64, 5000))), 5000, False)
+
+
+@pytest.mark.parametrize("private", [True, False])
+def test_moments_that_fit_no_message_are_refused_before_anybody_pays(private):
+    """A party paid for an answer that no server reads."""
+
+    def moments(d):
+        if not private:
+            return MomentsQuery(np.zeros(d), False)
+        flat = np.zeros(d), np.ones(d), np.ones(d)
+        return BoundedMomentsQuery(Region(*flat), MomentWeights(1.0, 1.0, 1.0, 100.0))
+
+    with pytest.raises(BadMessage, match="more than a party computes at a time"):
+        check_query(moments(4200), 4200, private)
+    check_query(moments(4000), 4000, private)
+
+
+@pytest.mark.parametrize("protection", ["plain", "encrypted"])
+def test_an_answer_that_fits_no_message_is_not_paid_for(blobs, monkeypatch, protection):
+    federation = federate([blobs[i::3] for i in range(3)], protection)
+    parties = federation.transport.parties.values()
+    region = Region.box(np.full(2, -20.0), np.full(2, 20.0))
+    query = BoundedMomentsQuery(region, MomentWeights.balanced(2, 3.0))
+    federation.begin({})
+    monkeypatch.setattr(partying, "MAX_BYTES", 300)
+    with pytest.raises(PartyRefused, match="larger than a message may be"):
+        federation.release(Stage(query, Discrete(10.0, "add-remove", 1000.0)))
+    assert [party.spent for party in parties] == [0.0, 0.0, 0.0]

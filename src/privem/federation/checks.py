@@ -34,8 +34,9 @@ __all__ = [
 # More than any plan asks for, and few enough to hold.
 MOST_NUMBERS = 2**22
 # What a party computes at a time for each thread, a number for each component of each of a block's
-# rows: at most 25 bytes each, so some 400 MiB. And what it may be asked for: what a message holds.
-_MOST_AT_A_TIME, _MOST_SUMS = 2**24, MAX_BYTES // 8
+# rows: at most 25 bytes each, so some 400 MiB. And what it may be asked for: what a message holds
+# beside what is around the numbers.
+_MOST_AT_A_TIME, _MOST_SUMS = 2**24, (MAX_BYTES - 2**20) // 8
 _MOST_CELLS = 2**20
 
 

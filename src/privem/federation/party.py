@@ -18,7 +18,7 @@ from typing import Any, Self
 from .agreement import Agreement, Card
 from .answer import Question, Unanswerable, answer, on_grid, sizes
 from .budget import OwnBudget, bill, check_declared, check_exact
-from .codec import BadMessage
+from .codec import MAX_BYTES, BadMessage
 from .errors import FederationError
 from .holding import Categories, Holding
 from .keys import Keys
@@ -205,6 +205,9 @@ class Party:
             request = Request.from_bytes(message)
             memory, payload = self._answer(request, before[-1])
             sent = reply(request, self.name, payload, memory.count + 1)
+            if len(sent) > MAX_BYTES:
+                # Nobody would read it: so it is not sent, and not paid for.
+                raise BadMessage("the answer to this question is larger than a message may be")
             self._memory = memory.answered(digest, sent)
             self._budget.reserved = b""
             self._keep(self._side)

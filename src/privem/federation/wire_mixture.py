@@ -59,6 +59,7 @@ def check(query: Any, d: int, private: bool) -> bool:
         case MomentsQuery(origin=origin, diagonal=diagonal):
             checks.array(origin, (d,))
             need(isinstance(diagonal, bool))
+            checks.held(1, 1, 1 + d + (d if diagonal else d * (d + 1) // 2))
         case ProductsQuery(centres=centres, means=means, vectors=vectors):
             checks.table(centres, d)
             checks.array(means, centres.shape)
@@ -100,6 +101,7 @@ def check(query: Any, d: int, private: bool) -> bool:
             checks.held(k, query.block_rows, _sums(k, d, query.mixture.covariance_type))
         case BoundedMomentsQuery():
             _bounded(query, d, None)
+            checks.held(1, 1, d + d * (d + 1) // 2)
         case BoundedClusterQuery():
             checks.table(query.centres, d)
             checks.ordinary(query.spread)
