@@ -354,6 +354,13 @@ def test_what_cannot_be_computed_is_refused_before_anything_is_released(
     for method in ("lemma 1", "theorem 2"):
         with pytest.raises(ValueError, match="failure is a probability"):
             private_mean(X, tau=1.0, method=method, failure=5e-324)
+    for huge in (
+        KMeans(4097, bounds=5.0),
+        GaussianMixture(10**12, bounds=5.0),
+        CategoricalMixture(10**5, categories=["no", "yes"]),
+    ):
+        with pytest.raises(ValueError, match="a private fit has at most 4096"):
+            huge.fit(X)
     many = {"max_rows": 2**36, "epsilon": 30.0}
     for fit in (
         lambda: private_mean(X, tau=1.0, delta=0, max_rows=2**36, epsilon=4.0),

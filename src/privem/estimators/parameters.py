@@ -118,12 +118,19 @@ def check_sizes(name: str, value: Any, least: float = SMALLEST) -> None:
         )
 
 
+# Starts compare all pairs of components, after the first releases: memory must not end there.
+_MOST_COMPONENTS = 4096
+
+
 def check_all_sizes(parameters: Mapping[str, Any]) -> None:
     """Refuse numbers among the parameters of a private fit that are too large to compute with.
 
     What else is wrong with a parameter, its own check says.
     """
     for name, value in parameters.items():
+        many = name in ("n_clusters", "n_components") and isinstance(value, Integral)
+        if many and value > _MOST_COMPONENTS:
+            raise ValueError(f"{name}: a private fit has at most {_MOST_COMPONENTS}, got {value}")
         if name in _UNBOUNDED or value is None or isinstance(value, str | bool | Mapping):
             continue
         try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
+from scipy.spatial.distance import pdist
 
 from ...models.region import Region
 from ...tree import Array
@@ -33,9 +34,9 @@ def pack(
         points *= math.sqrt(d) / np.maximum(np.linalg.norm(points, axis=1, keepdims=True), 1e-12)
         if k > 2 * d:  # too many for a sphere: fill the ball
             points *= rng.random((k, 1)) ** (1.0 / d) * 1.5
-        gaps = np.linalg.norm(points[:, None] - points[None], axis=2) + 1e9 * np.eye(k)
-        if gaps.min() > spread:
-            best, spread = points, float(gaps.min())
+        gap = float(pdist(points).min(initial=math.inf))
+        if gap > spread:
+            best, spread = points, gap
     if covariance.ndim == 1:
         return np.asarray(centre + width * best * np.sqrt(covariance))
     return np.asarray(centre + width * best @ np.linalg.cholesky(covariance).T)
