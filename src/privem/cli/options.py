@@ -60,8 +60,10 @@ def limits_of(options: Sequence[str]) -> dict[str, tuple[float, float]]:
 
 def limit_of(text: str | None) -> float | str | None:
     """A party's ``--epsilon``: a number above zero, ``none``, or nothing said."""
-    if text is None or text == "none":
-        return text
+    if text is None:
+        return None
+    if text.lower() == "none":
+        return "none"
     try:
         value = float(text)
     except ValueError:

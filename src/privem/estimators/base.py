@@ -272,8 +272,9 @@ class Estimator(WithLineage):
         if ground.found is not None and not ground.found.all():
             columns = names or self._names()
             lost = [n for n, ok in zip(columns, ground.found, strict=True) if not ok]
+            word = "column" if len(lost) == 1 else "columns"
             advise(
-                f"no bounds stood out of the noise for {few(lost)}: (-1, 1) was used; give "
+                f"no bounds stood out of the noise for {word} {few(lost)}: (-1, 1) was used; give "
                 "bounds=, or use more records or a larger epsilon",
             )
 

@@ -138,7 +138,7 @@ def _words(name: str, fits: int, most: str, model: Any) -> str:
         f"them is protected by their composition only, {_together(fits, model)}. "
         "Cross-validation and searches such as GridSearchCV and cross_val_score do this, and "
         "scikit-learn passes groups= to the splitter, not to fit. See docs/sharp-edges.md; "
-        "to stop at the first fit: "
+        "to make this an error: "
         "warnings.simplefilter('error', privem.estimators.PrivacyCompositionWarning)"
     )
 

@@ -78,13 +78,14 @@ def refuse_exact_only(model: GaussianMixture) -> None:
     reasons = {
         "n_init > 1: choosing the best of several fits would read the data again": model.n_init > 1,
         "max_iter=0: it needs an iteration": model.max_iter == 0,
-        f"init_params={model.init_params!r} looks at single rows": model.init_params != "kmeans",
+        f"init_params={model.init_params!r}, which looks at single rows": model.init_params
+        != "kmeans",
         "warm_start=True: pass weights_init, means_init and precisions_init instead, which "
         "count as public": model.warm_start,
     }
     for reason, applies in reasons.items():
         if applies:
-            raise ValueError(f"not in a private fit: {reason}; epsilon=None fits exactly")
+            raise ValueError(f"a private fit cannot use {reason}; or fit with epsilon=None")
 
 
 def _given_start(model: GaussianMixture, d: int) -> Mixture | None:

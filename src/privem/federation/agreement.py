@@ -119,6 +119,12 @@ class Agreement:
             raise ValueError(f"collusion must be 'some' or 'none', got {self.collusion!r}")
         if self.collusion == "none" and not self.kind.encrypts:
             raise ValueError("collusion='none' is for protection='encrypted'")
+        if self.kind.masks and 3 * self.opened_by <= 2 * len(names):
+            raise ValueError(
+                f"dropouts={self.dropouts} of {len(names)} parties: a masked sum needs more than "
+                "two thirds of them to stay, or a server that lies could open two; expect at most "
+                f"{(len(names) - 1) // 3} to drop out"
+            )
         if self.shared and self.cohort < 1:
             raise ValueError(
                 f"of {len(names)} parties, dropouts={self.dropouts} and colluders={self.colluders} "
@@ -130,12 +136,6 @@ class Agreement:
             raise ValueError(
                 f"with {self.dropouts} dropouts only {self.opened_by} parties may be left, fewer "
                 f"than minimum={self.minimum}"
-            )
-        if self.kind.masks and 3 * self.opened_by <= 2 * len(names):
-            raise ValueError(
-                f"dropouts={self.dropouts} of {len(names)} parties: a masked sum needs more than "
-                "two thirds of them to stay, or a server that lies could open two; expect at most "
-                f"{(len(names) - 1) // 3} to drop out"
             )
         if self.no_exact and not self.kind.noise:
             raise ValueError(f"protection={self.protection!r} has exact fits only, {self.no_exact}")
