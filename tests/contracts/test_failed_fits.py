@@ -126,3 +126,12 @@ def test_advice_names_the_line_of_the_caller() -> None:
     with pytest.warns(UserWarning, match="too few for 5 components") as caught:
         GaussianMixture(5, bounds=5.0).fit(X[:9])
     assert {warning.filename for warning in caught} == {__file__}
+
+
+@pytest.mark.filterwarnings("error")
+def test_advice_that_is_an_error_does_not_lose_what_was_paid_for() -> None:
+    model = GaussianMixture(5, bounds=5.0)
+    with pytest.raises(UserWarning, match="too few for 5 components"):
+        model.fit(X[:9])
+    assert model.privacy_.epsilon == 1.0
+    assert model.means_.shape == (5, 2)

@@ -26,7 +26,7 @@ from ..sources.persons import split_frame
 from ..sources.read import has_names, refuse_kind
 from ..sources.secret import quietly
 from ..sources.types import TYPES, type_name
-from .advice import advise, few
+from .advice import advise_at_end, few
 from .federated import (
     federated_people,
     open_federation,
@@ -273,7 +273,7 @@ class Estimator(WithLineage):
             columns = names or self._names()
             lost = [n for n, ok in zip(columns, ground.found, strict=True) if not ok]
             word = "column" if len(lost) == 1 else "columns"
-            advise(
+            advise_at_end(
                 f"no bounds stood out of the noise for {word} {few(lost)}: (-1, 1) was used; give "
                 "bounds=, or use more records or a larger epsilon",
             )

@@ -27,7 +27,7 @@ from ..sources.persons import split_frame
 from ..sources.read import refuse_kind
 from ..sources.table import read_categories
 from ..tree import Array
-from .advice import advise
+from .advice import advise_at_end
 from .base import Estimator
 from .categories import check_categories, listed
 from .category_columns import CATEGORY_TYPES, category_column, category_type
@@ -177,7 +177,7 @@ class CategoricalMixture(DensityMixin, Estimator):  # type: ignore[misc]
         self.n_iter_, self.lower_bound_, self.converged_ = fit.n_iter, fit.objective, fit.converged
         if not fit.converged:
             advice = "CategoricalMixture did not converge: increase max_iter or tol"
-            advise(advice, ConvergenceWarning)
+            advise_at_end(advice, ConvergenceWarning)
         return self
 
     def _fit_privately(self, X: Any, y: Any, sample_weight: Any, groups: Any) -> Self:

@@ -25,7 +25,7 @@ from ..models.rotation import rotate
 from ..plans.covariance import CovariancePlan
 from ..plans.private.factors import FACTOR_RECIPES, PrivateCovariancePlan
 from ..tree import Array
-from .advice import advise
+from .advice import advise_at_end
 from .columns import Synthetic
 from .parameters import check_array_shape, check_float, check_int, check_option, check_samples
 from .private import forget_private
@@ -220,7 +220,7 @@ class FactorAnalysis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Syntheti
         if self.rotation is not None:
             self.components_ = rotate(self.components_, self.rotation)
         if not converged:
-            advise(
+            advise_at_end(
                 "FactorAnalysis did not converge: increase max_iter or tol",
                 ConvergenceWarning,
             )

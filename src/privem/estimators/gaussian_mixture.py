@@ -14,7 +14,7 @@ from ..models.gaussian_mixture import COVARIANCE_TYPES, Mixture
 from ..models.private_mixture import RECIPES
 from ..plans.mixture import MixturePlan
 from ..tree import Array
-from .advice import advise
+from .advice import advise_at_end
 from .columns import Synthetic
 from .mixture_density import MixtureDensity
 from .mixture_start import given_prior, starts
@@ -271,7 +271,7 @@ class GaussianMixture(Synthetic, MixtureDensity):
         self.converged_, self.n_iter_ = fit.converged, fit.n_iter
         self.lower_bound_, self.lower_bounds_ = fit.objective, fit.history
         if not self.converged_ and self.max_iter > 0:
-            advise(
+            advise_at_end(
                 "Best performing initialization did not converge. Try different init parameters, "
                 "or increase max_iter, tol, or check for degenerate data.",
                 ConvergenceWarning,

@@ -19,7 +19,7 @@ from ..plans.kmeans import KMeansPlan
 from ..plans.private.kmeans import KMEANS_RECIPES, PrivateKMeansPlan
 from ..sources import LocalSource
 from ..tree import Array
-from .advice import advise
+from .advice import advise, advise_at_end
 from .base import Estimator
 from .inits import all_rows, given_centres, row_centres
 from .parameters import check_float, check_int, check_option
@@ -191,7 +191,7 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Es
             at += len(labels)
             used[labels] = True
         if not used.all():
-            advise(
+            advise_at_end(
                 f"Number of distinct clusters ({used.sum()}) found smaller than n_clusters "
                 f"({self.n_clusters}). Possibly due to duplicate points in X.",
                 ConvergenceWarning,
@@ -200,7 +200,7 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Es
 
     def _warn(self, converged: bool) -> Self:
         if not converged:
-            advise(
+            advise_at_end(
                 "k-means did not converge: increase max_iter or tol",
                 ConvergenceWarning,
             )

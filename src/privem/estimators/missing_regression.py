@@ -21,7 +21,7 @@ from ..sources import LocalSource, is_rows, is_table
 from ..sources.checks import refuse_weights
 from ..statement import Statement
 from ..tree import Array
-from .advice import advise
+from .advice import advise, advise_at_end
 from .opening import unchecked
 from .parameters import check_array_shape
 from .private import forget_private
@@ -237,7 +237,7 @@ class MissingCovariateRegression(TargetEstimator):
         if method == "em":
             self.lower_bound_ = fit.objective
         if not fit.converged:
-            advise(
+            advise_at_end(
                 "MissingCovariateRegression did not converge: increase max_iter or tol",
                 ConvergenceWarning,
             )
@@ -287,7 +287,7 @@ class MissingCovariateRegression(TargetEstimator):
         self._set(fit.state)
         self.n_iter_, self.missing_probability_ = fit.iterations, fit.missing
         if not fit.found:
-            advise(
+            advise_at_end(
                 "no bounds stood out of the noise: a ball of radius 1 was used; give bounds= and "
                 "target_bounds=, or use more records or a larger epsilon",
             )

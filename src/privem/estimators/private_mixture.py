@@ -10,7 +10,7 @@ from sklearn.utils import check_random_state
 from ..models.gaussian_mixture import Mixture
 from ..plans.private.fit_mixture import PrivateMixturePlan
 from ..plans.private.shapes import as_asked
-from .advice import advise
+from .advice import advise_at_end
 from .inits import given_covariances, given_means, given_weights
 from .mixture_start import given_prior
 from .verbose import Verbose
@@ -65,7 +65,7 @@ def fit_privately(
     if fit.structure.single and model.n_components > 1:
         # From the noise and the paid count alone: it says nothing about the data that was not paid.
         how = "about " if counted else ""
-        advise(
+        advise_at_end(
             f"{how}{fit.ground.count:,.0f} records are too few for {model.n_components} components "
             f"at epsilon={terms.epsilon:g}: all of them are one Gaussian (structure_ is 'single'); "
             "use more records, fewer features or a larger epsilon",

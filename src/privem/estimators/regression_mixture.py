@@ -20,7 +20,7 @@ from ..plans.private.regression_mixture import PrivateRegressionsPlan
 from ..plans.regression_mixture import RegressionMixturePlan
 from ..sources import LocalSource
 from ..tree import Array
-from .advice import advise
+from .advice import advise_at_end
 from .inits import given_weights
 from .local import asked, check_trust, planned, signed
 from .parameters import check_array_shape, check_float, check_int, check_one_start
@@ -183,7 +183,7 @@ class RegressionMixture(TargetEstimator):
         self.weights_, self.noise_variance_ = fit.state.weights, fit.state.variances
         self.n_iter_, self.lower_bound_, self.converged_ = fit.n_iter, fit.objective, fit.converged
         if not fit.converged:
-            advise(
+            advise_at_end(
                 "RegressionMixture did not converge: increase max_iter or tol",
                 ConvergenceWarning,
             )
@@ -219,7 +219,7 @@ class RegressionMixture(TargetEstimator):
         elif k > 1:
             # From the noise and the paid count alone: it says nothing else about the data.
             how = "about " if preamble.count is None else ""
-            advise(
+            advise_at_end(
                 f"{how}{fit.ground.count:,.0f} records are too few for {k} regressions at "
                 f"epsilon={terms.epsilon:g}{', trust local' if local else ''}: all of them are one "
                 "(structure_ is 'single'); use more records, fewer features or a larger epsilon",

@@ -14,7 +14,7 @@ from ..models.region import Region
 from ..plans.private.symmetric import PrivateSymmetricPlan, SymmetricTask
 from ..plans.symmetric import SymmetricPlan
 from ..statement import Statement
-from .advice import advise
+from .advice import advise_at_end
 from .limits import in_order
 from .parameters import check_array_shape, check_float, check_int, check_option, check_sizes
 from .people import People
@@ -72,7 +72,7 @@ def fit_exactly(model: Any, rows: Rows, regression: bool) -> None:
     model.converged_ = fit.converged
     model._set_beta(fit.state.beta)
     if not fit.converged:
-        advise(
+        advise_at_end(
             f"{type(model).__name__} did not converge: increase max_iter or tol",
             ConvergenceWarning,
         )
@@ -127,14 +127,14 @@ def fit_privately(
     model.n_iter_ = fit.iterations
     model._set_beta(fit.state.beta)
     if not fit.found:
-        advise(
+        advise_at_end(
             "no bounds stood out of the noise: a ball of radius 1 was used; give bounds=, or use "
             "more records or a larger epsilon",
         )
     if fit.lost:
         # From the noise and the paid count alone: it says nothing about the data that was not paid.
         how = "about " if count is None else ""
-        advise(
+        advise_at_end(
             f"{how}{fit.ground.count:,.0f} records are too few for a start in {d} dimensions at "
             f"epsilon={terms.epsilon:g}: its direction is mostly noise; give init=, or use more "
             "records, fewer features or a larger epsilon",

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any, TypeVar
 
+from .advice import advise, at_end
 from .parameters import check_all_sizes
 
 __all__ = ["whole"]
@@ -18,7 +19,8 @@ def whole(fit: Fit) -> Fit:
 
     Otherwise a refit that fails could leave the last fit's parameters and statement beside the
     columns of other data. A private fit first refuses numbers that its sums cannot be computed
-    with. ``Estimator`` wraps the ``fit`` of every class in this.
+    with. Warnings about the result come when all of it is set. ``Estimator`` wraps the ``fit`` of
+    every class in this.
     """
 
     @wraps(fit)
@@ -27,12 +29,16 @@ def whole(fit: Fit) -> Fit:
             check_all_sizes(self.get_params(deep=False))
         before = dict(vars(self))
         try:
-            return fit(self, *args, **more)
+            with at_end() as waiting:
+                result = fit(self, *args, **more)
         except BaseException:
             # All but the lineage: what was spent before the failure stays counted.
             before |= {name: vars(self)[name] for name in vars(self) if name == "_lineage"}
             vars(self).clear()
             vars(self).update(before)
             raise
+        for message, category in waiting:
+            advise(message, category)
+        return result
 
     return fitted  # type: ignore[return-value]
