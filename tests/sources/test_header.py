@@ -130,7 +130,7 @@ def test_a_confirmed_header_ends_where_its_line_ends(rest, tmp_path):
         with pytest.raises(ValueError, match="lines must end in a line feed") as error:
             read()
         quotes_nothing(str(error.value).replace(str(tmp_path), ""))
-    path.write_text('age,age,"a ""b"""\n1,2,3\n')
+    path.write_text('age,"a, b","a ""b"""\n1,2,3\n')
     assert read_file(path, header=True).n_features == 3
 
 
@@ -179,8 +179,6 @@ def test_header_true_confirms_and_header_false_makes_it_data(tmp_path):
     assert Party(path, "p", "x1", header=False).columns == ("x0", "x2", "x1")
     words = ["2020", "2021", "2022", *"123456789", "10"]
     assert Party(path, "p", categories=words, header=False).columns == ("x0", "x1", "x2")
-    repeated = written(tmp_path, "a,a,b")
-    assert read_file(repeated, header=True).n_features == 3
     with pytest.raises(TypeError, match="header= is for files"):
         Party(np.eye(3), "p", header=True)
 
@@ -373,3 +371,10 @@ def test_a_first_line_may_be_long_but_must_end(tmp_path):
     (tmp_path / "open.csv").write_text('"' + "4" * 200_000)
     with pytest.raises(ValueError, match="not a readable table"):
         read_file(tmp_path / "open.csv")
+
+
+def test_a_confirmed_header_names_no_column_twice(tmp_path):
+    path = tmp_path / "people.csv"
+    path.write_text("age,bmi,age\n31,20,31\n")
+    with pytest.raises(ValueError, match="names a column twice in its header: age"):
+        read_file(path, header=True)

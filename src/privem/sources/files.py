@@ -168,7 +168,7 @@ def scan_csv(
                 f"{label} is not a readable table: where its first line ends is not clear; lines "
                 "must end in a line feed, and quotes must be closed"
             )
-        return scan, replace(found, names=names)  # repeated names renamed
+        return scan, replace(found, names=names)
     try:
         same = list(scan.collect_schema()) == list(found.names)
     except pl.exceptions.PolarsError as error:
@@ -180,14 +180,11 @@ def scan_csv(
 
 
 def _as_read(names: Sequence[str], cells: Sequence[str]) -> bool:
-    """Whether polars took these cells, and no more of the file, for names; repeated ones renamed.
+    """Whether polars took these cells, and no more of the file, for names.
 
     A file whose lines end in carriage returns is one line to polars: all of it would be names.
     """
-    if len(names) != len(cells):
-        return False
-    plain = [[text.replace('"', "") for text in pair] for pair in zip(names, cells, strict=True)]
-    return all(name == cell or name.startswith(f"{cell}_duplicated_") for name, cell in plain)
+    return [name.replace('"', "") for name in names] == [cell.replace('"', "") for cell in cells]
 
 
 def _scan_numbers(
@@ -283,7 +280,7 @@ def _choose(
             raise ValueError(
                 f"{found.say(bad)} of {label} holds {schema[bad]}, not numbers; if it says whose "
                 "record it is, name it as groups= (--groups on the command line); else choose "
-                "columns (--columns), or encode it first"
+                "columns (--columns), encode it first, or take spaces and units off its numbers"
             )
         scan = scan.with_columns(_to_number(name) for name in text)
     if len(set(names)) < len(names):

@@ -86,6 +86,9 @@ def read_header(
         )
     cells = lines[0]
     if header:
+        twice = sorted({cell for cell in cells if cells.count(cell) > 1})
+        if twice:
+            raise ValueError(f"{label} names a column twice in its header: {', '.join(twice)}")
         return Header(cells, None)
     if not (cells and _all_declared(cells, declared)):
         _refuse_separator(cells, label)
