@@ -205,9 +205,11 @@ def test_a_run_does_not_go_on_about_other_rows(blobs):
     server = Server(blobs, "masked")
     assert server.begin()[0]
     other = altered(blobs)
-    for rows, words in ((other, "rows are not those"), (blobs, "masked sum")):
+    for rows, words in ((other, "the question could not be answered"), (blobs, "masked sum")):
         server.party = Party(rows, "party 0").restore(server.party.state())
         assert refused(server.ask(asked(CountQuery())), words)
+        # That its rows have changed is for the party's owner alone to hear.
+        assert ("rows are not those" in str(server.party.problem)) == (rows is other)
     # The owner may change rows between runs.
     server.party = Party(other, "party 0").restore(server.party.state())
     server.run, server.round = "run 2", 0

@@ -307,11 +307,12 @@ class Party:
     def _know_rows(self, memory: Memory) -> None:
         """Refuse to go on with a run, after a restart, about other rows than it began with.
 
-        Its masks would hide two sums, and so show their difference.
+        Its masks would hide two sums, and so show their difference. Only the owner hears why: that
+        rows have changed is nothing the server is told.
         """
         if memory.rows != self._known:
             if not memory.knows(self._held.fingerprint):
-                raise BadMessage("the party's rows are not those that the run began with")
+                raise ValueError("the party's rows are not those that the run began with")
             self._known = memory.rows
 
     def _begin(self, request: Request) -> tuple[Memory, bytes]:
