@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from privem.models.gaussian_mixture import Mixture, MixtureQuery, direct_is_faster
-from privem.sources import ArrayRows, LocalSource
+from privem.data import ArrayRows, LocalSource
+from privem.models.gaussian_mixture.model import Mixture, MixtureQuery, direct_is_faster
 
 from .data import clusters
 from .table import verdict

@@ -23,7 +23,7 @@ import numpy as np
 
 from privem.core import Stage
 from privem.federation import Federation, InProcess, Party
-from privem.models.gaussian_mixture import Mixture, MixtureQuery
+from privem.models.gaussian_mixture.model import Mixture, MixtureQuery
 from privem.noise.exact import Exact
 
 from .table import verdict

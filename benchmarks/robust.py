@@ -15,14 +15,14 @@ from typing import Any
 
 import numpy as np
 
+from privem.blocks.bounding import Robust
+from privem.blocks.gradient import BoundedGradientQuery
+from privem.blocks.gradients import SymmetricGradient
+from privem.blocks.region import Region
+from privem.blocks.robust_mean import papers_scale
 from privem.core import Block, Scratch
+from privem.data import ArrayRows
 from privem.kernels.robust import robust_rows
-from privem.models.bounding import Robust
-from privem.models.gradient import BoundedGradientQuery
-from privem.models.gradients import SymmetricGradient
-from privem.models.region import Region
-from privem.models.robust_mean import papers_scale
-from privem.sources import ArrayRows
 
 __all__ = ["COLUMNS", "rows"]
 

@@ -23,8 +23,8 @@ from privem import (
     SymmetricMixture,
     SymmetricRegressionMixture,
 )
-from privem.estimators.store import _checksum
-from privem.sources import read_file
+from privem.data import read_file
+from privem.estimator.store import _checksum
 
 pandas = pytest.importorskip("pandas")
 

@@ -17,6 +17,7 @@ NAMES = {
     "KMeans",
     "MissingCovariateRegression",
     "ModelFileError",
+    "PrivacyCompositionWarning",
     "PrivateMean",
     "RegressionMixture",
     "SymmetricMixture",

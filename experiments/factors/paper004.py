@@ -12,7 +12,7 @@ from itertools import islice
 import numpy as np
 
 from privem.accounting import Gaussian, epsilon
-from privem.models.factor_analysis import eigen_updates, initial_factors
+from privem.models.factor_analysis.model import eigen_updates, initial_factors
 
 # One image replaced moves the mean of x x', |x| <= 1, by at most sqrt(2)/n in Frobenius norm.
 _REACH = math.sqrt(2)

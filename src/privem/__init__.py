@@ -8,72 +8,57 @@ from typing import TYPE_CHECKING
 
 __version__ = "0.1.0"
 
-__all__ = [
-    "CategoricalMixture",
-    "FactorAnalysis",
-    "GaussianMixture",
-    "KMeans",
-    "MissingCovariateRegression",
-    "ModelFileError",
-    "PrivateMean",
-    "RegressionMixture",
-    "SymmetricMixture",
-    "SymmetricRegressionMixture",
-    "load",
-    "private_mean",
-]
-
 if TYPE_CHECKING:
-    from .estimators import (
-        CategoricalMixture,
-        FactorAnalysis,
-        GaussianMixture,
-        KMeans,
-        MissingCovariateRegression,
-        ModelFileError,
-        PrivateMean,
-        RegressionMixture,
-        SymmetricMixture,
-        SymmetricRegressionMixture,
-        load,
-        private_mean,
+    from .estimator.lineage import PrivacyCompositionWarning as PrivacyCompositionWarning
+    from .estimator.store import ModelFileError as ModelFileError
+    from .estimator.store import load as load
+    from .models.categorical_mixture.estimator import CategoricalMixture as CategoricalMixture
+    from .models.factor_analysis.estimator import FactorAnalysis as FactorAnalysis
+    from .models.gaussian_mixture.estimator import GaussianMixture as GaussianMixture
+    from .models.kmeans.estimator import KMeans as KMeans
+    from .models.mean.estimator import PrivateMean as PrivateMean
+    from .models.mean.estimator import private_mean as private_mean
+    from .models.missing_regression.estimator import (
+        MissingCovariateRegression as MissingCovariateRegression,
+    )
+    from .models.regression_mixture.estimator import RegressionMixture as RegressionMixture
+    from .models.symmetric.mixture import SymmetricMixture as SymmetricMixture
+    from .models.symmetric.regression import (
+        SymmetricRegressionMixture as SymmetricRegressionMixture,
     )
 else:
-    # Which module a name comes from; a submodule comes from itself.
-    _HOMES = dict.fromkeys(__all__, "estimators") | {
-        name: name
-        for name in (
-            "accounting",
-            "audit",
-            "core",
-            "datasets",
-            "estimators",
-            "federation",
-            "kernels",
-            "linalg",
-            "local",
-            "meter",
-            "models",
-            "noise",
-            "plans",
-            "run",
-            "sources",
-            "statement",
-            "tree",
-        )
+    # Where public names that are not models come from. Models are found in their folders.
+    _HOMES = {
+        "ModelFileError": "estimator.store",
+        "PrivacyCompositionWarning": "estimator.lineage",
+        "PrivateMean": "models.mean.estimator",
+        "load": "estimator.store",
+        "private_mean": "models.mean.estimator",
     }
+
+    def _homes():
+        """The module that each public name comes from."""
+        from .declaration import declarations
+
+        return _HOMES | {each.name: each.module for each in declarations()}
 
     def __getattr__(name):
         """Load a public name, or a submodule, at its first use."""
         from importlib import import_module
+        from importlib.util import find_spec
 
-        if name not in _HOMES:
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        home = import_module(f".{_HOMES[name]}", __name__)
-        # Kept, so that it is looked up once.
-        value = globals()[name] = home if name == _HOMES[name] else getattr(home, name)
-        return value
+        if name == "__all__":
+            return sorted(_homes())
+        if not name.startswith("_"):
+            if find_spec(f"{__name__}.{name}") is not None:
+                return import_module(f".{name}", __name__)
+            home = _homes().get(name)
+            if home is not None:
+                # Kept, so that it is looked up once.
+                value = globals()[name] = getattr(import_module(f".{home}", __name__), name)
+                return value
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
     def __dir__():
         """What there is, whether loaded or not."""
-        return sorted({*globals(), *_HOMES})
+        return sorted({*globals(), *_homes()})

@@ -13,7 +13,7 @@ import polars as pl
 from sklearn.exceptions import ConvergenceWarning
 
 from .datasets import make_people
-from .estimators import GaussianMixture
+from .models.gaussian_mixture.estimator import GaussianMixture
 from .report import CannotWrite, MissingExtra, draw_pairs, write_records
 
 __all__ = ["Demo", "run_demo"]

@@ -3,7 +3,7 @@
 In a round the server publishes a :class:`~privem.core.Stage`: a query, which is a public frozen
 value, and its noise. A device answers with :func:`message`, which depends on that person's record,
 the stage, and fresh bytes of the device's own; nothing else. People draw a round each
-(:mod:`privem.sources.cells`), so everyone sends once. The server adds messages up (:class:`Server`)
+(:mod:`privem.data.cells`), so everyone sends once. The server adds messages up (:class:`Server`)
 and goes on as any fit does.
 
 :class:`Crowd` simulates all of it in one process: a source whose rows are people.
@@ -15,8 +15,8 @@ records* (``neighbours="replace-one"`` with one record), rounded per person. It 
 Examples
 --------
 >>> import numpy as np
->>> from privem.models.bounding import Clip
->>> from privem.models.robust_mean import RobustMeanQuery
+>>> from privem.blocks.bounding import Clip
+>>> from privem.blocks.robust_mean import RobustMeanQuery
 >>> from privem.noise.discrete import Discrete
 >>> query = RobustMeanQuery(np.zeros(2), np.ones(2), Clip(1.0))
 >>> stage = Stage(query, Discrete(0.5, "replace-one", 1.0))
@@ -37,9 +37,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .core import Block, Release, Rows, Scratch, Stage
+from .data.cells import CellRows, fresh_key
+from .data.secret import contributions
 from .noise.discrete import Discrete
-from .sources.cells import CellRows, fresh_key
-from .sources.secret import contributions
 from .tree import Array
 
 __all__ = ["Crowd", "Server", "message", "messages"]

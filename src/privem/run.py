@@ -49,8 +49,8 @@ def run(
     Examples
     --------
     >>> import numpy as np
-    >>> from privem.plans.frame import FramePlan
-    >>> from privem.sources import LocalSource, read_rows
+    >>> from privem.blocks.frame import FramePlan
+    >>> from privem.data import LocalSource, read_rows
     >>> source = LocalSource(read_rows(np.array([[1.0], [2.0], [6.0]])))
     >>> float(run(FramePlan(["height"]), source).mean[0])
     3.0

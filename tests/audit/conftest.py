@@ -6,30 +6,30 @@ from functools import partial
 import numpy as np
 import pytest
 
-from privem.models.bounding import Clip, Robust
-from privem.models.bounds import OctaveQuery, PlaceQuery
-from privem.models.categorical_mixture import Classes, ClassQuery, PairsQuery
-from privem.models.count import CountQuery
-from privem.models.directions import DirectionsQuery
-from privem.models.gaussian_mixture import Mixture
-from privem.models.gradient import BoundedGradientQuery, Squares
-from privem.models.gradients import (
+from privem.blocks.bounding import Clip, Robust
+from privem.blocks.bounds import OctaveQuery, PlaceQuery
+from privem.blocks.count import CountQuery
+from privem.blocks.directions import DirectionsQuery
+from privem.blocks.gradient import BoundedGradientQuery, Squares
+from privem.blocks.gradients import (
     MissingCovariateGradient,
     SymmetricGradient,
     SymmetricRegressionGradient,
 )
-from privem.models.log_density import LogDensityQuery, highest, lowest
-from privem.models.missing_moments import ObservedMomentsQuery, ScalesQuery
-from privem.models.norms import NormQuery, SquaresQuery
-from privem.models.private_kmeans import BoundedClusterQuery
-from privem.models.private_mixture import BoundedQuery
-from privem.models.private_moments import BoundedMomentsQuery
-from privem.models.region import Region
-from privem.models.regression_mixture import Bounded, RegressionQuery, Regressions
-from privem.models.regression_start import ResidualDirections
-from privem.models.robust_mean import RobustMeanQuery
-from privem.models.sensitivity import MomentWeights
-from privem.models.shrink import clip_radius
+from privem.blocks.norms import NormQuery, SquaresQuery
+from privem.blocks.private_moments import BoundedMomentsQuery
+from privem.blocks.region import Region
+from privem.blocks.robust_mean import RobustMeanQuery
+from privem.blocks.sensitivity import MomentWeights
+from privem.blocks.shrink import clip_radius
+from privem.models.categorical_mixture.model import Classes, ClassQuery, PairsQuery
+from privem.models.gaussian_mixture.log_density import LogDensityQuery, highest, lowest
+from privem.models.gaussian_mixture.model import Mixture
+from privem.models.gaussian_mixture.query import BoundedQuery
+from privem.models.kmeans.query import BoundedClusterQuery
+from privem.models.missing_regression.moments import ObservedMomentsQuery, ScalesQuery
+from privem.models.regression_mixture.directions import ResidualDirections
+from privem.models.regression_mixture.model import Bounded, RegressionQuery, Regressions
 
 D = 2
 REGION = Region.box(-np.ones(D), np.ones(D))

@@ -17,11 +17,11 @@ from privem.audit import (
 )
 from privem.audit.battery import tiny
 from privem.audit.fits import watched_fit
+from privem.blocks.region import Region
+from privem.budget import Allowance
+from privem.data import owned
 from privem.meter import BudgetExceeded, Meter
-from privem.models.region import Region
 from privem.noise.discrete import Discrete
-from privem.plans.private.allowance import Allowance
-from privem.sources import owned
 
 
 def pair_named(name, neighbours="add-remove", d=2):

@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from privem import GaussianMixture, KMeans
+from privem import GaussianMixture, KMeans, base
 from privem.audit import (
     Dataset,
     attacks,
@@ -18,8 +18,7 @@ from privem.audit import (
 )
 from privem.audit.battery import tiny
 from privem.audit.fits import watched_fit
-from privem.estimators import base
-from privem.estimators.people import People
+from privem.estimator.people import People
 from privem.noise.discrete import Discrete
 from privem.noise.entropy import InsecureEntropyWarning, insecure_seeded_entropy_for_tests
 from privem.noise.sampler import discrete_gaussian

@@ -22,8 +22,8 @@ import pytest
 from privem.audit import attacks, audit_fit, audit_release
 from privem.audit.battery import ESTIMATORS, _views, tiny
 from privem.audit.weak_points import weak_point
+from privem.models.kmeans import grid_start
 from privem.noise.discrete import Discrete
-from privem.plans.private import grid_start
 
 DRAWS = int(os.environ.get("PRIVEM_AUDIT_DRAWS", 1_000_000))
 FITS = int(os.environ.get("PRIVEM_AUDIT_FITS", 20_000))

@@ -20,8 +20,8 @@ from typer.testing import CliRunner
 import privem
 from privem.cli import app
 from privem.cli.progress import FitProgress, WatchedRows
+from privem.data import read_file
 from privem.datasets import make_people
-from privem.sources import read_file
 
 # What is particular to private fits is in test_private.py.
 EXACT = ("fit", "--exact")
@@ -386,7 +386,7 @@ def test_bad_models_are_4(models, tmp_path):
     newer = json.loads(good) | {"version": 99}
     stripped = json.loads(good)
     del stripped["attributes"]["means_"]
-    from privem.estimators.store import _checksum
+    from privem.estimator.store import _checksum
 
     stripped["checksum"] = _checksum(stripped)
     cases = {

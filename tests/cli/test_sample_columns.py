@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 import privem
 from privem.cli import app
 from privem.cli.progress import WatchedRows
-from privem.sources import read_file
+from privem.data import read_file
 
 SCHEMA = {"age": pl.UInt8, "member": pl.Boolean, "height": pl.Float32, "score": pl.Int64}
 BOUNDS = ["age=0:110", "member=0:1", "height=140:210.5", "score=-3:2"]

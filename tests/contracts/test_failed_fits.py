@@ -7,19 +7,21 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 
-from privem import FactorAnalysis, GaussianMixture, KMeans
-from privem.cli.progress import FitProgress
-from privem.core import Stage
-from privem.estimators import (
+from privem import (
     CategoricalMixture,
+    FactorAnalysis,
+    GaussianMixture,
+    KMeans,
     MissingCovariateRegression,
     RegressionMixture,
     SymmetricMixture,
     SymmetricRegressionMixture,
 )
-from privem.estimators.base import Estimator
+from privem.blocks.frame import FramePlan
+from privem.cli.progress import FitProgress
+from privem.core import Stage
+from privem.estimator.base import Estimator
 from privem.federation.talk import Talk
-from privem.plans.frame import FramePlan
 from privem.run import run
 
 RNG = np.random.default_rng(5)

@@ -12,9 +12,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from privem import private_mean
-from privem.core import Block, Release, Scratch, Stage
-from privem.estimators import (
+from privem import (
     CategoricalMixture,
     FactorAnalysis,
     GaussianMixture,
@@ -24,16 +22,19 @@ from privem.estimators import (
     RegressionMixture,
     SymmetricMixture,
     SymmetricRegressionMixture,
+    private_mean,
 )
+from privem.blocks import count
+from privem.blocks.bounding import Clip
+from privem.blocks.rounding import LARGEST, SMALLEST
+from privem.core import Block, Release, Scratch, Stage
+from privem.data import ArrayRows, LocalSource
+from privem.data.secret import finite_sums, quietly
 from privem.federation import Federation, Party
 from privem.local import messages
-from privem.models import count, log_density
-from privem.models.bounding import Clip
-from privem.models.rounding import LARGEST, SMALLEST
+from privem.models.gaussian_mixture import log_density
 from privem.noise import discrete
 from privem.noise.discrete import Discrete
-from privem.sources import ArrayRows, LocalSource
-from privem.sources.secret import finite_sums, quietly
 from privem.tree import ravel
 
 N = 60

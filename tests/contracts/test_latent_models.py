@@ -12,17 +12,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
+from privem.blocks.region import Region
+from privem.blocks.sensitivity import MomentWeights
+from privem.blocks.shrink import clip_radius
 from privem.core import Block, Release, Scratch
-from privem.models.categorical_mixture import CategoricalModel, Classes
-from privem.models.missing_covariates import MissingCovariateModel
-from privem.models.region import Region
-from privem.models.regression_mixture import Bounded, RegressionMixtureModel, Regressions
-from privem.models.sensitivity import MomentWeights
-from privem.models.shrink import clip_radius
-from privem.models.symmetric import Symmetric
-from privem.plans.exact_em import ExactEM
+from privem.data import LocalSource, read_rows
+from privem.em import ExactEM
+from privem.models.categorical_mixture.model import CategoricalModel, Classes
+from privem.models.missing_regression.model import MissingCovariateModel
+from privem.models.regression_mixture.model import Bounded, RegressionMixtureModel, Regressions
+from privem.models.symmetric.model import Symmetric
 from privem.run import Record, Recorded, run
-from privem.sources import LocalSource, read_rows
 from privem.tree import add, leaves, map_leaves, ravel, unravel
 
 from .test_models import anything, assert_same_sums, seeds

@@ -12,15 +12,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
+from privem.blocks.frame import FramePlan
 from privem.core import Block, Release, Scratch
-from privem.models.gaussian_mixture import COVARIANCE_TYPES, GaussianMixtureModel, Mixture
-from privem.models.kmeans import Clusters, KMeansModel
-from privem.models.prior import Prior
+from privem.data import LocalSource, read_rows
+from privem.em import ExactEM
+from privem.models.gaussian_mixture.model import COVARIANCE_TYPES, GaussianMixtureModel, Mixture
+from privem.models.gaussian_mixture.prior import Prior
+from privem.models.kmeans.model import Clusters, KMeansModel
 from privem.noise import Exact
-from privem.plans.exact_em import ExactEM
-from privem.plans.frame import FramePlan
 from privem.run import run
-from privem.sources import LocalSource, read_rows
 from privem.tree import add, leaves, map_leaves, unravel
 
 

@@ -6,7 +6,7 @@ import pytest
 
 import privem
 from privem import CategoricalMixture
-from privem.sources import LocalSource
+from privem.data import LocalSource
 
 N = 4000
 rng = np.random.default_rng(0)

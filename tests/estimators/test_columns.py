@@ -12,11 +12,10 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 import privem
-from privem import FactorAnalysis, GaussianMixture, KMeans, ModelFileError
-from privem.estimators import store
-from privem.estimators.columns import Columns
-from privem.sources import read_file
-from privem.sources.types import TYPES, check_type, type_name
+from privem import FactorAnalysis, GaussianMixture, KMeans, ModelFileError, store
+from privem.data import read_file
+from privem.data.types import TYPES, check_type, type_name
+from privem.estimator.synthetic import Columns
 
 pandas = pytest.importorskip("pandas")
 

@@ -10,7 +10,7 @@ from sklearn.decomposition import FactorAnalysis as Reference
 from sklearn.exceptions import ConvergenceWarning
 
 from privem import FactorAnalysis
-from privem.models.factor_analysis import Whole, eigen_updates, em_updates, initial_factors
+from privem.models.factor_analysis.model import Whole, eigen_updates, em_updates, initial_factors
 
 
 def factors(rng, n, d, q):

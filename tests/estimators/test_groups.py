@@ -14,10 +14,10 @@ from privem import (
     SymmetricMixture,
     private_mean,
 )
+from privem.data import read_file
+from privem.data.owned import owners, per_person
+from privem.data.persons import identifiers
 from privem.federation import Party
-from privem.sources import read_file
-from privem.sources.owned import owners, per_person
-from privem.sources.persons import identifiers
 
 # As numbers in double precision, the first two would be one person.
 PERSONS = np.array([2**60, 2**60 + 1, 7, 9])

@@ -11,8 +11,8 @@ from sklearn.cluster import KMeans as Reference
 from sklearn.exceptions import ConvergenceWarning
 
 from privem import KMeans
-from privem.estimators.inits import row_centres
-from privem.sources import ArrayRows
+from privem.data import ArrayRows
+from privem.estimator.inits import row_centres
 
 pd = pytest.importorskip("pandas")
 

@@ -12,7 +12,7 @@ from privem import (
     SymmetricMixture,
     SymmetricRegressionMixture,
 )
-from privem.sources import read_file
+from privem.data import read_file
 
 pandas = pytest.importorskip("pandas")
 

@@ -14,10 +14,10 @@ from sklearn.model_selection import GridSearchCV, cross_val_score, cross_validat
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
-from privem.estimators import GaussianMixture, KMeans, PrivacyCompositionWarning
+from privem import GaussianMixture, KMeans, PrivacyCompositionWarning
 
 pytestmark = pytest.mark.filterwarnings(
-    "always::privem.estimators.PrivacyCompositionWarning", "ignore:.*too few for"
+    "always::privem.PrivacyCompositionWarning", "ignore:.*too few for"
 )
 
 X = np.random.default_rng(0).normal(size=(90, 2))

@@ -9,7 +9,7 @@ from scipy.special import log_softmax, logsumexp
 from sklearn.exceptions import ConvergenceWarning
 
 from privem import GaussianMixture
-from privem.models.gaussian_mixture import COVARIANCE_TYPES
+from privem.models.gaussian_mixture.model import COVARIANCE_TYPES
 
 N, D, K = 40, 2, 2
 RNG = np.random.default_rng(1)

@@ -6,8 +6,8 @@ import pytest
 
 from privem import PrivateMean, private_mean
 from privem.audit import recount
-from privem.models.robust_mean import best_clip, bias_bound, papers_scale
-from privem.sources import read_file
+from privem.blocks.robust_mean import best_clip, bias_bound, papers_scale
+from privem.data import read_file
 
 pandas = pytest.importorskip("pandas")
 METHODS = ("auto", "theorem 2", "lemma 1")
@@ -123,7 +123,7 @@ BAD = [
 
 @pytest.mark.parametrize(("given", "complaint"), BAD, ids=str)
 def test_bad_parameters_cost_nothing(given, complaint, monkeypatch):
-    monkeypatch.setattr("privem.estimators.mean.run", lambda *a: pytest.fail("it ran"))
+    monkeypatch.setattr("privem.models.mean.estimator.run", lambda *a: pytest.fail("it ran"))
     with pytest.raises((ValueError, TypeError), match=complaint):
         private_mean(np.ones(9), **given)
 

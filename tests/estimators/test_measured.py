@@ -5,7 +5,7 @@ import polars as pl
 import pytest
 
 from privem import GaussianMixture, private_mean
-from privem.estimators.measured import say_measured
+from privem.estimator.measured import say_measured
 
 X = np.random.default_rng(0).normal(48_000, 9000, 20_000)
 

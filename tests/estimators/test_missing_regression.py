@@ -12,10 +12,10 @@ from sklearn.linear_model import LinearRegression
 
 import privem
 from privem import MissingCovariateRegression
+from privem.blocks.gradients import MissingCovariateGradient
 from privem.core import Block, Release, Scratch
-from privem.models.gradients import MissingCovariateGradient
-from privem.models.missing_covariates import MissingCovariateModel, MissingQuery, scoring
-from privem.models.symmetric import Symmetric
+from privem.models.missing_regression.model import MissingCovariateModel, MissingQuery, scoring
+from privem.models.symmetric.model import Symmetric
 
 
 def drawn(n, d=3, missing=0.2, seed=0, snr=3.0):
@@ -272,7 +272,7 @@ def untouched(*args, **kwargs):
     ],
 )
 def test_errors_come_before_anything_is_asked(parameters, error, words, monkeypatch):
-    monkeypatch.setattr("privem.estimators.base.run", untouched)
+    monkeypatch.setattr("privem.estimator.base.run", untouched)
     X, y, _ = drawn(50)
     with pytest.raises(error, match=words):
         MissingCovariateRegression(**parameters).fit(X, y)

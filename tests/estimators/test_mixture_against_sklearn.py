@@ -10,7 +10,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.mixture import GaussianMixture as Reference
 
 from privem import GaussianMixture
-from privem.models.gaussian_mixture import COVARIANCE_TYPES
+from privem.models.gaussian_mixture.model import COVARIANCE_TYPES
 
 every_kind = pytest.mark.parametrize("kind", COVARIANCE_TYPES)
 PARAMETERS = ("weights_", "means_", "covariances_", "precisions_", "precisions_cholesky_")

@@ -8,7 +8,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.mixture import GaussianMixture as Reference
 
 from privem import GaussianMixture
-from privem.models.gaussian_mixture import COVARIANCE_TYPES
+from privem.models.gaussian_mixture.model import COVARIANCE_TYPES
 
 CENTRES = 20.0 * np.array([[0, 0], [1, 0], [0, 1], [1, 1]])
 

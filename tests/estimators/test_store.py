@@ -11,9 +11,8 @@ import pytest
 from sklearn.exceptions import ConvergenceWarning
 
 import privem
-from privem import FactorAnalysis, GaussianMixture, KMeans, ModelFileError
-from privem.estimators import store
-from privem.models.gaussian_mixture import COVARIANCE_TYPES
+from privem import FactorAnalysis, GaussianMixture, KMeans, ModelFileError, store
+from privem.models.gaussian_mixture.model import COVARIANCE_TYPES
 
 
 def data(n=200, seed=0):

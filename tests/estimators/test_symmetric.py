@@ -12,7 +12,7 @@ from sklearn.base import clone
 import privem
 from privem import SymmetricMixture, SymmetricRegressionMixture
 from privem.audit import Dataset, audit_model_file, recount, structure_checks
-from privem.models.symmetric import log_cosh
+from privem.models.symmetric.model import log_cosh
 
 pandas = pytest.importorskip("pandas")
 BETA = np.array([2.0, -1.0, 0.5])
@@ -275,7 +275,7 @@ BAD = [
 @pytest.mark.parametrize(("change", "complaint"), BAD, ids=lambda v: str(v))
 def test_bad_parameters_cost_nothing(change, complaint, monkeypatch):
     monkeypatch.setattr(
-        "privem.sources.local.LocalSource.release", lambda *a: pytest.fail("data were touched")
+        "privem.data.local.LocalSource.release", lambda *a: pytest.fail("data were touched")
     )
     X, y = regression(60)
     for model, data in (

@@ -9,19 +9,19 @@ from sklearn.decomposition import FactorAnalysis as Reference
 from sklearn.exceptions import ConvergenceWarning
 
 from privem import FactorAnalysis, GaussianMixture, KMeans
+from privem.blocks import start as start_plan
+from privem.blocks.krylov import Krylov
+from privem.blocks.moments import MANY_COLUMNS
+from privem.blocks.products import ProductsQuery
 from privem.core import Block
+from privem.data import LocalSource, read_rows
 from privem.federation.magnitude import per_record
 from privem.kernels.scratch import Scratch
-from privem.models.moments import MANY_COLUMNS
-from privem.models.products import ProductsQuery
-from privem.plans import kmeans as kmeans_plan
-from privem.plans import mixture as mixture_plan
-from privem.plans import start as start_plan
-from privem.plans.covariance import CovariancePlan
-from privem.plans.kmeans import KMeansPlan
-from privem.plans.krylov import Krylov
+from privem.models.factor_analysis.covariance import CovariancePlan
+from privem.models.gaussian_mixture import plan as mixture_plan
+from privem.models.kmeans import plan as kmeans_plan
+from privem.models.kmeans.plan import KMeansPlan
 from privem.run import Record, Recorded, run
-from privem.sources import LocalSource, read_rows
 
 MB = 2**20
 WIDE = 3 * MANY_COLUMNS

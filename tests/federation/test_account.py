@@ -9,6 +9,12 @@ import pytest
 from privem import KMeans
 from privem.accounting import Composed, Failure, Gaussian, Laplace, compose, epsilon
 from privem.accounting.gdp import hockey_stick
+from privem.blocks.bounds import OctaveQuery, PlaceQuery
+from privem.blocks.count import CountQuery
+from privem.blocks.moments import MomentsQuery, SumsQuery
+from privem.blocks.private_moments import BoundedMomentsQuery
+from privem.blocks.products import ProductsQuery
+from privem.blocks.sensitivity import MomentWeights
 from privem.core import Group, Spent
 from privem.federation import Federation, Party
 from privem.federation.answer import Question
@@ -16,14 +22,8 @@ from privem.federation.budget import OwnBudget, believe, chosen
 from privem.federation.codec import BadMessage
 from privem.federation.errors import FederationError
 from privem.federation.party import account_of
-from privem.models.bounds import OctaveQuery, PlaceQuery
-from privem.models.categorical_mixture import PairsQuery
-from privem.models.count import CountQuery
-from privem.models.moments import MomentsQuery, SumsQuery
-from privem.models.private_grid import GridQuery
-from privem.models.private_moments import BoundedMomentsQuery
-from privem.models.products import ProductsQuery
-from privem.models.sensitivity import MomentWeights
+from privem.models.categorical_mixture.model import PairsQuery
+from privem.models.kmeans.grid import GridQuery
 from privem.noise.discrete import Discrete
 from privem.noise.exact import Exact
 

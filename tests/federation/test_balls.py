@@ -5,16 +5,16 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
+from privem.blocks.bounding import Clip
+from privem.blocks.cells import Cell
+from privem.blocks.directions import DirectionsQuery
+from privem.blocks.gradient import BoundedGradientQuery, reach
+from privem.blocks.gradients import SymmetricGradient
+from privem.blocks.norms import SquaresQuery
+from privem.blocks.region import Region
 from privem.core import Block, Scratch
 from privem.federation.codec import BadMessage
 from privem.federation.wire import check_query
-from privem.models.bounding import Clip
-from privem.models.cells import Cell
-from privem.models.directions import DirectionsQuery
-from privem.models.gradient import BoundedGradientQuery, reach
-from privem.models.gradients import SymmetricGradient
-from privem.models.norms import SquaresQuery
-from privem.models.region import Region
 from privem.tree import ravel
 
 D = 20

@@ -152,8 +152,8 @@ def test_fresh_keys_on_demand(blobs):
     KMeans(2, epsilon=None).fit(federation)
     first = party._side._secret
     federation.fresh_keys()
+    from privem.blocks.moments import SumsQuery
     from privem.core import Stage
-    from privem.models.moments import SumsQuery
     from privem.noise.exact import Exact
 
     federation.release(Stage(SumsQuery(), Exact(), "sums"))
@@ -162,8 +162,8 @@ def test_fresh_keys_on_demand(blobs):
 
 def test_keys_for_doubles_are_not_used_for_integers(blobs):
     """The rings differ: numbers of one would wrap unnoticed in the other."""
+    from privem.blocks.moments import SumsQuery
     from privem.core import Stage
-    from privem.models.moments import SumsQuery
     from privem.noise.exact import Exact
 
     doubles = federate(split(blobs, "even"), "encrypted")

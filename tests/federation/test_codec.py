@@ -8,11 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
+from privem.blocks.count import CountQuery
 from privem.federation.codec import MAGIC, BadMessage, decode, encode
 from privem.federation.wire import pack, unpack
-from privem.models.assigned import AssignedQuery
-from privem.models.count import CountQuery
-from privem.models.gaussian_mixture import Mixture, MixtureQuery
+from privem.models.gaussian_mixture.assigned import AssignedQuery
+from privem.models.gaussian_mixture.model import Mixture, MixtureQuery
 from privem.noise.discrete import Discrete
 from privem.noise.entropy import os_entropy
 

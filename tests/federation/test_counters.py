@@ -3,11 +3,11 @@
 import pytest
 
 from privem import GaussianMixture, KMeans
+from privem.blocks.count import CountQuery
+from privem.blocks.moments import SumsQuery
 from privem.federation import Federation, FederationError, InProcess, Journal, Party
 from privem.federation.counters import Counters
 from privem.federation.errors import OlderState
-from privem.models.count import CountQuery
-from privem.models.moments import SumsQuery
 from privem.noise.exact import Exact
 
 from .conftest import federate, split

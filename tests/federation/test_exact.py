@@ -7,8 +7,8 @@ import pytest
 from sklearn.decomposition import PCA
 
 from privem import FactorAnalysis, GaussianMixture, KMeans
+from privem.data import ArrayRows
 from privem.federation import Federation, FederationError, Party, PartyRefused
-from privem.sources import ArrayRows
 
 from .conftest import federate, split
 

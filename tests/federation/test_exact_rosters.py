@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from privem import KMeans
+from privem.blocks.moments import SumsQuery
 from privem.federation import (
     Federation,
     InProcess,
@@ -20,7 +21,6 @@ from privem.federation.masked import Identity
 from privem.federation.masked.asking import Asking
 from privem.federation.masked.messages import Phase, read_request
 from privem.federation.messages import question_hash, write_question
-from privem.models.moments import SumsQuery
 from privem.noise.exact import Exact
 
 from .test_party import Server, asked, refused

@@ -6,31 +6,31 @@ import math
 import numpy as np
 import pytest
 
+from privem.blocks.bounding import Clip, Robust
+from privem.blocks.cells import Cell
+from privem.blocks.directions import DirectionsQuery
+from privem.blocks.gradient import BoundedGradientQuery, Squares
+from privem.blocks.gradients import (
+    MissingCovariateGradient,
+    SymmetricGradient,
+    SymmetricRegressionGradient,
+)
+from privem.blocks.norms import NormQuery, SquaresQuery
+from privem.blocks.region import Region
+from privem.blocks.robust_mean import RobustMeanQuery
+from privem.blocks.sensitivity import MomentWeights
 from privem.core import Block, Scratch
 from privem.federation import Party
 from privem.federation import answer as answering
 from privem.federation.codec import BadMessage, decode
 from privem.federation.messages import read_question
 from privem.federation.wire import check_query
-from privem.models.bounding import Clip, Robust
-from privem.models.categorical_mixture import Classes, ClassQuery, PairsQuery
-from privem.models.cells import Cell
-from privem.models.directions import DirectionsQuery
-from privem.models.gradient import BoundedGradientQuery, Squares
-from privem.models.gradients import (
-    MissingCovariateGradient,
-    SymmetricGradient,
-    SymmetricRegressionGradient,
-)
-from privem.models.missing_covariates import MissingQuery
-from privem.models.missing_moments import ObservedMomentsQuery, ScalesQuery
-from privem.models.norms import NormQuery, SquaresQuery
-from privem.models.region import Region
-from privem.models.regression_mixture import Bounded, RegressionQuery, Regressions
-from privem.models.regression_start import ResidualDirections
-from privem.models.robust_mean import RobustMeanQuery
-from privem.models.sensitivity import MomentWeights
-from privem.models.symmetric import Symmetric, SymmetricQuery
+from privem.models.categorical_mixture.model import Classes, ClassQuery, PairsQuery
+from privem.models.missing_regression.model import MissingQuery
+from privem.models.missing_regression.moments import ObservedMomentsQuery, ScalesQuery
+from privem.models.regression_mixture.directions import ResidualDirections
+from privem.models.regression_mixture.model import Bounded, RegressionQuery, Regressions
+from privem.models.symmetric.model import Symmetric, SymmetricQuery
 from privem.noise.discrete import Discrete
 from privem.noise.exact import Exact
 from privem.tree import ravel
@@ -273,7 +273,7 @@ def test_cells_of_a_run_are_a_partition_of_the_records(monkeypatch):
 def test_weights_are_capped_whatever_is_asked():
     """A record's weight moves a sum by no more than was charged for."""
     features, y = rows()
-    from privem.sources import ArrayRows
+    from privem.data import ArrayRows
 
     heavy = np.ones(40)
     heavy[0] = 1e12

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 from privem import KMeans
+from privem.blocks.moments import SumsQuery
 from privem.core import Stage
 from privem.federation import FederationError, InProcess
 from privem.federation.codec import decode, encode
-from privem.models.moments import SumsQuery
 from privem.noise.exact import Exact
 
 from .conftest import federate

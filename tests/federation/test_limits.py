@@ -5,6 +5,7 @@ import dataclasses
 import numpy as np
 import pytest
 
+from privem.blocks.count import CountQuery
 from privem.core import Spent
 from privem.federation import Party
 from privem.federation.codec import (
@@ -18,8 +19,7 @@ from privem.federation.codec import (
 )
 from privem.federation.messages import plan_hash
 from privem.federation.wire import check_query
-from privem.models.categorical_mixture import Classes, ClassQuery, PairsQuery
-from privem.models.count import CountQuery
+from privem.models.categorical_mixture.model import Classes, ClassQuery, PairsQuery
 
 from .test_party import TERMS, Server, asked, refused
 

@@ -8,9 +8,9 @@ import polars as pl
 import pytest
 
 from privem import CategoricalMixture, GaussianMixture, SymmetricMixture, private_mean
+from privem.data import ArrayRows, read_file
 from privem.federation import Federation, Party, PartyRefused
 from privem.federation.agreement import Agreement
-from privem.sources import ArrayRows, read_file
 
 from .models import EXACT, WORDS, cut, fitted
 

@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 
 from privem import FactorAnalysis, GaussianMixture, KMeans
+from privem.blocks.count import CountQuery
 from privem.core import Spent
 from privem.federation import Agreement, Card, Federation, TooFewParties
 from privem.federation import answer as answering
 from privem.federation.answer import noise_of
 from privem.meter import event_of
-from privem.models.count import CountQuery
 from privem.noise.discrete import Discrete, draw
 from privem.run import Record
 

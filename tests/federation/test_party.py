@@ -6,6 +6,13 @@ import numpy as np
 import pytest
 
 from privem import GaussianMixture, KMeans
+from privem.blocks.bounds import OctaveQuery, PlaceQuery
+from privem.blocks.count import CountQuery
+from privem.blocks.moments import MomentsQuery, SumsQuery
+from privem.blocks.private_moments import BoundedMomentsQuery
+from privem.blocks.products import ProductsQuery
+from privem.blocks.region import Region
+from privem.blocks.sensitivity import MomentWeights
 from privem.core import Spent
 from privem.federation import Federation, Party, PartyRefused
 from privem.federation.answer import Question
@@ -18,16 +25,9 @@ from privem.federation.messages import (
     write_question,
 )
 from privem.federation.wire import check_query
-from privem.models.bounds import OctaveQuery, PlaceQuery
-from privem.models.count import CountQuery
-from privem.models.gaussian_mixture import Mixture, MixtureQuery
-from privem.models.moments import MomentsQuery, SumsQuery
-from privem.models.private_kmeans import BoundedClusterQuery
-from privem.models.private_mixture import BoundedQuery
-from privem.models.private_moments import BoundedMomentsQuery
-from privem.models.products import ProductsQuery
-from privem.models.region import Region
-from privem.models.sensitivity import MomentWeights
+from privem.models.gaussian_mixture.model import Mixture, MixtureQuery
+from privem.models.gaussian_mixture.query import BoundedQuery
+from privem.models.kmeans.query import BoundedClusterQuery
 from privem.noise.discrete import Discrete
 from privem.noise.exact import Exact
 

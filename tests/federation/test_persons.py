@@ -10,16 +10,16 @@ import polars as pl
 import pytest
 
 from privem import FactorAnalysis, GaussianMixture, KMeans, private_mean
+from privem.blocks.count import CountQuery
+from privem.blocks.moments import SumsQuery
+from privem.data import ArrayRows, read_file
 from privem.federation import Federation, InProcess, Party
 from privem.federation import answer as answering
 from privem.federation.holding import Holding
 from privem.federation.messages import Request, read_question
 from privem.federation.wire import pack, unpack
-from privem.models.count import CountQuery
-from privem.models.moments import SumsQuery
 from privem.noise.discrete import Discrete
 from privem.noise.exact import Exact
-from privem.sources import ArrayRows, read_file
 from privem.tree import ravel
 
 from .models import PRIVATE, WORDS, Case, cut, fitted

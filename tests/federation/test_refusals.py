@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 
 from privem import KMeans
+from privem.blocks.count import CountQuery
+from privem.blocks.moments import MomentsQuery, SumsQuery
 from privem.federation import Federation, InProcess, Party
 from privem.federation import party as partying
 from privem.federation.answer import Question
@@ -16,8 +18,6 @@ from privem.federation.masked import MaskedSums, TooFewParties
 from privem.federation.masking import _session
 from privem.federation.messages import Request, RunTerms, question_hash, read_reply, write_question
 from privem.federation.wire import pack
-from privem.models.count import CountQuery
-from privem.models.moments import MomentsQuery, SumsQuery
 from privem.noise.discrete import Discrete
 from privem.noise.exact import Exact
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from privem import FactorAnalysis, GaussianMixture, KMeans
-from privem.estimators.people import People
+from privem.estimator.people import People
 from privem.run import Record, Recorded
 
 from .conftest import federate, split

@@ -3,13 +3,13 @@
 import pytest
 
 from privem import GaussianMixture, KMeans
+from privem.blocks.count import CountQuery
+from privem.blocks.moments import SumsQuery
 from privem.core import Stage
 from privem.federation import Federation, Party, PartyRefused
 from privem.federation import party as partying
 from privem.federation.messages import plan_hash
 from privem.federation.party import account_of
-from privem.models.count import CountQuery
-from privem.models.moments import SumsQuery
 from privem.noise.discrete import Discrete
 from privem.noise.exact import Exact
 

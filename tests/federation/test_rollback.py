@@ -10,7 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from privem import GaussianMixture, KMeans, SymmetricMixture
+from privem.blocks.count import CountQuery
 from privem.core import Spent
+from privem.data import ArrayRows
 from privem.federation import InProcess, Party
 from privem.federation import answer as answering
 from privem.federation import memory as remembering
@@ -20,9 +22,7 @@ from privem.federation.masking import _session
 from privem.federation.memory import Memory
 from privem.federation.messages import Request, RunTerms, question_hash
 from privem.federation.ratchet import Stream, derive, fingerprint, framed, noise_key
-from privem.models.count import CountQuery
 from privem.noise.discrete import Discrete, draw, lattice
-from privem.sources import ArrayRows
 
 from .conftest import federate, split
 from .test_party import NOISE, TERMS, Server, asked, bounded, refused

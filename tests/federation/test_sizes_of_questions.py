@@ -5,6 +5,11 @@ import tracemalloc
 import numpy as np
 import pytest
 
+from privem.blocks.moments import MomentsQuery
+from privem.blocks.private_moments import BoundedMomentsQuery
+from privem.blocks.products import ProductsQuery
+from privem.blocks.region import Region
+from privem.blocks.sensitivity import MomentWeights
 from privem.core import Stage
 from privem.federation import PartyRefused
 from privem.federation import party as partying
@@ -14,18 +19,13 @@ from privem.federation.codec import BadMessage, decode
 from privem.federation.messages import Request, RunTerms, write_question
 from privem.federation.wire import check_query
 from privem.federation.wire_mixture import _sums
-from privem.models.assigned import AssignedQuery
-from privem.models.categorical_mixture import Classes, ClassQuery
-from privem.models.gaussian_mixture import COVARIANCE_TYPES, Mixture, MixtureQuery
-from privem.models.kmeans import Clusters, NearestQuery
-from privem.models.moments import MomentsQuery
-from privem.models.private_kmeans import BoundedClusterQuery
-from privem.models.private_mixture import BoundedQuery
-from privem.models.private_moments import BoundedMomentsQuery
-from privem.models.products import ProductsQuery
-from privem.models.region import Region
-from privem.models.regression_mixture import RegressionQuery, Regressions
-from privem.models.sensitivity import MomentWeights
+from privem.models.categorical_mixture.model import Classes, ClassQuery
+from privem.models.gaussian_mixture.assigned import AssignedQuery
+from privem.models.gaussian_mixture.model import COVARIANCE_TYPES, Mixture, MixtureQuery
+from privem.models.gaussian_mixture.query import BoundedQuery
+from privem.models.kmeans.model import Clusters, NearestQuery
+from privem.models.kmeans.query import BoundedClusterQuery
+from privem.models.regression_mixture.model import RegressionQuery, Regressions
 from privem.noise.discrete import Discrete
 from privem.noise.exact import Exact
 

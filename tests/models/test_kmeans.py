@@ -5,7 +5,7 @@ import pytest
 
 from privem.core import Block, Scratch
 from privem.linalg import smat
-from privem.models.kmeans import Clusters, NearestQuery
+from privem.models.kmeans.model import Clusters, NearestQuery
 
 
 @pytest.mark.parametrize("weighted", [False, True])

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
+from privem.blocks.shrink import rounder
 from privem.linalg import smat
-from privem.models.shrink import rounder
 
 
 @pytest.mark.parametrize("d", [1, 2, 7])

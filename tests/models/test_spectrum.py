@@ -8,10 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
+from privem.blocks.private_moments import NoisyMoments
+from privem.blocks.shrink import operator_noise, soften
+from privem.blocks.spectrum import clean, clean_eigenvalues
 from privem.linalg import smat
-from privem.models.private_moments import NoisyMoments
-from privem.models.shrink import operator_noise, soften
-from privem.models.spectrum import clean, clean_eigenvalues
 
 
 def noise(d, deviation, seed):

@@ -7,17 +7,17 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy.special import logsumexp
 
-from privem.core import Block, Release, Scratch
-from privem.models.gradients import (
+from privem.blocks.gradients import (
     MissingCovariateGradient,
     SymmetricGradient,
     SymmetricRegressionGradient,
 )
-from privem.models.slopes import best_radius, energy, slope
-from privem.models.symmetric import Symmetric, SymmetricModel, log_cosh
-from privem.plans.exact_em import ExactEM
+from privem.blocks.slopes import best_radius, energy, slope
+from privem.core import Block, Release, Scratch
+from privem.data import LocalSource, read_rows
+from privem.em import ExactEM
+from privem.models.symmetric.model import Symmetric, SymmetricModel, log_cosh
 from privem.run import run
-from privem.sources import LocalSource, read_rows
 from privem.tree import add, leaves, map_leaves, unravel
 
 every_kind = pytest.mark.parametrize("regression", [False, True], ids=["mixture", "regression"])

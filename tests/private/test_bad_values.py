@@ -11,17 +11,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from privem import FactorAnalysis, GaussianMixture, KMeans, opening
+from privem.blocks.private_moments import BoundedMomentsQuery
+from privem.blocks.region import Region
+from privem.blocks.sensitivity import MomentWeights
 from privem.core import Block, Stage
-from privem.estimators import FactorAnalysis, GaussianMixture, KMeans, opening
-from privem.models.gaussian_mixture import Mixture
-from privem.models.private_kmeans import BoundedClusterQuery
-from privem.models.private_mixture import BoundedQuery
-from privem.models.private_moments import BoundedMomentsQuery
-from privem.models.region import Region
-from privem.models.sensitivity import MomentWeights
+from privem.data import LocalSource, read_file, read_rows
+from privem.data.owned import per_person
+from privem.models.gaussian_mixture.model import Mixture
+from privem.models.gaussian_mixture.query import BoundedQuery
+from privem.models.kmeans.query import BoundedClusterQuery
 from privem.noise.discrete import Discrete
-from privem.sources import LocalSource, read_file, read_rows
-from privem.sources.owned import per_person
 from privem.tree import ravel
 
 ESTIMATORS = [

@@ -7,14 +7,14 @@ import pytest
 
 from privem import SymmetricMixture
 from privem.audit import recount
+from privem.blocks.bounding import Clip
+from privem.blocks.cells import Cell
+from privem.blocks.robust_mean import RobustMeanQuery
 from privem.core import Block, Spent, Stage
+from privem.data import ArrayRows, LocalSource
+from privem.data.cells import CellRows, cells_of
 from privem.meter import BudgetExceeded, Meter, alternatives, cost
-from privem.models.bounding import Clip
-from privem.models.cells import Cell
-from privem.models.robust_mean import RobustMeanQuery
 from privem.noise.discrete import Discrete
-from privem.sources import ArrayRows, LocalSource
-from privem.sources.cells import CellRows, cells_of
 from privem.statement import ReleaseRecord, Statement
 
 

@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from privem.models.shrink import james_stein
-from privem.models.symmetric import Symmetric
-from privem.plans.private.course import Course, shortened
+from privem.blocks.shrink import james_stein
+from privem.models.symmetric.course import Course, shortened
+from privem.models.symmetric.model import Symmetric
 
 
 def test_without_noise_a_step_is_taken_whole():

@@ -19,8 +19,8 @@ from privem import (
     private_mean,
 )
 from privem.core import Block
+from privem.data import LocalSource, read_file
 from privem.local import Crowd
-from privem.sources import LocalSource, read_file
 
 N = 400
 PLAIN = [GaussianMixture(2), KMeans(2), FactorAnalysis(1), SymmetricMixture()]

@@ -7,20 +7,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from privem.core import Scratch
-from privem.kernels.robust import smoothed_truncation
-from privem.linalg import symmetric_pairs
-from privem.models.bounding import Clip, Robust
-from privem.models.directions import DirectionsQuery
-from privem.models.gradient import BoundedGradientQuery, Squares, in_region
-from privem.models.gradients import (
+from privem.blocks.bounding import Clip, Robust
+from privem.blocks.directions import DirectionsQuery
+from privem.blocks.gradient import BoundedGradientQuery, Squares, in_region
+from privem.blocks.gradients import (
     MissingCovariateGradient,
     SymmetricGradient,
     SymmetricRegressionGradient,
 )
-from privem.models.norms import SquaresQuery
-from privem.models.region import Region
-from privem.models.robust_mean import RobustMeanQuery
+from privem.blocks.norms import SquaresQuery
+from privem.blocks.region import Region
+from privem.blocks.robust_mean import RobustMeanQuery
+from privem.core import Scratch
+from privem.kernels.robust import smoothed_truncation
+from privem.linalg import symmetric_pairs
 
 from .test_rounding import region_of, total
 

@@ -7,18 +7,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from privem.core import Block, Scratch
-from privem.models.bounding import Clip, Robust
-from privem.models.directions import DirectionsQuery
-from privem.models.gradient import BoundedGradientQuery, Squares
-from privem.models.gradients import (
+from privem.blocks.bounding import Clip, Robust
+from privem.blocks.directions import DirectionsQuery
+from privem.blocks.gradient import BoundedGradientQuery, Squares
+from privem.blocks.gradients import (
     MissingCovariateGradient,
     SymmetricGradient,
     SymmetricRegressionGradient,
 )
-from privem.models.norms import NormQuery, SquaresQuery
-from privem.models.region import Region
-from privem.models.robust_mean import RobustMeanQuery
+from privem.blocks.norms import NormQuery, SquaresQuery
+from privem.blocks.region import Region
+from privem.blocks.robust_mean import RobustMeanQuery
+from privem.core import Block, Scratch
 from privem.tree import ravel
 
 from .test_sensitivity import NEIGHBOURS, nasty, region_of, seeds, size, vectors, wheres, worst

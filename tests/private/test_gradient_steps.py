@@ -4,8 +4,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from privem.models.shrink import james_stein
-from privem.plans.private.gradient import stands_out
+from privem.blocks.shrink import james_stein
+from privem.models.symmetric.gradient_plan import stands_out
 
 
 def test_without_noise_a_step_is_taken_whole():

@@ -11,8 +11,8 @@ import pytest
 from sklearn.base import clone
 from sklearn.cluster import KMeans as Peer
 
-from privem.estimators import KMeans
-from privem.estimators.people import People
+from privem import KMeans
+from privem.estimator.people import People
 from privem.run import Record, Recorded
 
 

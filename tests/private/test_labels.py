@@ -10,13 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import chi2
 
+from privem.blocks.region import Region
+from privem.blocks.sensitivity import MomentWeights
 from privem.core import Block, Scratch
-from privem.models.private_kmeans import BoundedClusterQuery
-from privem.models.region import Region
-from privem.models.sensitivity import MomentWeights
-from privem.sources import ArrayRows
-from privem.sources import views as views_module
-from privem.sources.views import pairs
+from privem.data import ArrayRows
+from privem.data import views as views_module
+from privem.data.views import pairs
+from privem.models.kmeans.query import BoundedClusterQuery
 
 
 def query_of(d: int, k: int, rng: np.random.Generator, ball: bool) -> BoundedClusterQuery:

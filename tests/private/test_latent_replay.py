@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 
-from privem.estimators import CategoricalMixture, MissingCovariateRegression, RegressionMixture
-from privem.estimators.people import People
+from privem import CategoricalMixture, MissingCovariateRegression, RegressionMixture
+from privem.estimator.people import People
 from privem.run import Record, Recorded
 
 from .test_replay import check_price, same

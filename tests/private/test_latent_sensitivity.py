@@ -7,14 +7,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from privem.blocks.region import Region
+from privem.blocks.sensitivity import MomentWeights
+from privem.blocks.shrink import clip_radius
 from privem.core import Block, Scratch
-from privem.models.categorical_mixture import Classes, ClassQuery, PairsQuery
-from privem.models.missing_moments import ObservedMomentsQuery, ScalesQuery
-from privem.models.region import Region
-from privem.models.regression_mixture import _CAP, Bounded, RegressionQuery, Regressions
-from privem.models.regression_start import ResidualDirections
-from privem.models.sensitivity import MomentWeights
-from privem.models.shrink import clip_radius
+from privem.models.categorical_mixture.model import Classes, ClassQuery, PairsQuery
+from privem.models.missing_regression.moments import ObservedMomentsQuery, ScalesQuery
+from privem.models.regression_mixture.directions import ResidualDirections
+from privem.models.regression_mixture.model import _CAP, Bounded, RegressionQuery, Regressions
 from privem.tree import ravel
 
 from .test_sensitivity import NEIGHBOURS, nasty, region_of, seeds, vectors, worst

@@ -11,17 +11,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.special import ndtri
 
+from privem.blocks.count import Count, CountQuery
+from privem.blocks.preamble import Preamble
+from privem.blocks.region import Region
+from privem.budget import Allowance, Part
 from privem.core import Block, Group, Scratch, Stage
-from privem.estimators.private import Terms
+from privem.data import LocalSource, read_rows
+from privem.estimator.terms import Terms
 from privem.meter import BudgetExceeded, Meter
-from privem.models.count import Count, CountQuery
-from privem.models.region import Region
 from privem.noise.discrete import Discrete
 from privem.noise.exact import Exact
-from privem.plans.private.allowance import Allowance, Part
-from privem.plans.private.preamble import Preamble
 from privem.run import run
-from privem.sources import LocalSource, read_rows
 from privem.tree import Array, ravel
 
 

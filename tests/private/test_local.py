@@ -8,18 +8,18 @@ import pytest
 
 from privem import SymmetricMixture, SymmetricRegressionMixture, private_mean
 from privem.audit import recount
+from privem.blocks.bounding import Clip, Robust
+from privem.blocks.cells import Cell
+from privem.blocks.directions import DirectionsQuery
+from privem.blocks.gradient import BoundedGradientQuery, Squares
+from privem.blocks.gradients import SymmetricGradient, SymmetricRegressionGradient
+from privem.blocks.norms import SquaresQuery
+from privem.blocks.region import Region
+from privem.blocks.robust_mean import RobustMeanQuery
 from privem.core import Stage
+from privem.data import ArrayRows
 from privem.local import Crowd, Server, message, messages
-from privem.models.bounding import Clip, Robust
-from privem.models.cells import Cell
-from privem.models.directions import DirectionsQuery
-from privem.models.gradient import BoundedGradientQuery, Squares
-from privem.models.gradients import SymmetricGradient, SymmetricRegressionGradient
-from privem.models.norms import SquaresQuery
-from privem.models.region import Region
-from privem.models.robust_mean import RobustMeanQuery
 from privem.noise.discrete import Discrete
-from privem.sources import ArrayRows
 
 D = 3
 REGION, TARGET = Region.around_origin(5.0, D), Region.around_origin(9.0, 1)

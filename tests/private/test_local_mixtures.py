@@ -11,24 +11,24 @@ from sklearn.base import clone
 
 from privem import CategoricalMixture, RegressionMixture, load
 from privem.audit import audit_model_file, recount
+from privem.blocks.cells import Cell
+from privem.blocks.devices import OnDevices, Rounds
+from privem.blocks.personal import Personal
+from privem.blocks.sensitivity import MomentWeights
+from privem.blocks.shrink import clip_radius
+from privem.budget import Allowance, Part
 from privem.core import Block, Scratch, Stage
-from privem.estimators.local import crowd
+from privem.data import ArrayRows, read_file
+from privem.estimator.local import crowd
 from privem.linalg import smat
 from privem.local import Crowd, Server, message, messages
-from privem.models.categorical_mixture import ClassQuery, PairsQuery
-from privem.models.cells import Cell
-from privem.models.gaussian_mixture import Mixture
-from privem.models.personal import Personal
-from privem.models.private_mixture import BoundedQuery
-from privem.models.regression_mixture import Bounded, RegressionQuery, Regressions
-from privem.models.regression_start import ResidualDirections
-from privem.models.sensitivity import MomentWeights
-from privem.models.shrink import clip_radius
+from privem.models.categorical_mixture.model import ClassQuery, PairsQuery
+from privem.models.gaussian_mixture.model import Mixture
+from privem.models.gaussian_mixture.query import BoundedQuery
+from privem.models.regression_mixture.directions import ResidualDirections
+from privem.models.regression_mixture.model import Bounded, RegressionQuery, Regressions
 from privem.noise.discrete import Discrete
-from privem.plans.private.allowance import Allowance, Part
-from privem.plans.private.devices import OnDevices, Rounds
 from privem.run import Record, Recorded, run
-from privem.sources import ArrayRows, read_file
 from privem.tree import ravel
 
 from .test_latent_sensitivity import classes_of, codes_of, regressions_of
@@ -220,7 +220,7 @@ def test_a_local_fit_is_a_function_of_its_releases(model, monkeypatch):
     model.fit(*data_for(model, 600))
     again = clone(model)
     monkeypatch.setattr(
-        "privem.estimators.local.crowd",
+        "privem.estimator.local.crowd",
         lambda rows, groups: (Recorded(record.releases), crowd(rows, groups)[1]),
     )
     # Other people, as many: had they been looked at, it would show.
@@ -337,7 +337,7 @@ def seeded(monkeypatch: pytest.MonkeyPatch) -> None:
             np.int64
         ),
     )
-    monkeypatch.setattr("privem.estimators.local.Crowd", lambda rows: Crowd(rows, bytes(32)))
+    monkeypatch.setattr("privem.estimator.local.Crowd", lambda rows: Crowd(rows, bytes(32)))
 
 
 def test_local_classes_beat_a_single_one(seeded):

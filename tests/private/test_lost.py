@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from privem import GaussianMixture
-from privem.models.gaussian_mixture import Mixture
-from privem.plans.private.lost import background, copied, restarted
-from privem.plans.private.shapes import as_type
+from privem.models.gaussian_mixture.lost import background, copied, restarted
+from privem.models.gaussian_mixture.model import Mixture
+from privem.models.gaussian_mixture.shapes import as_type
 
 COVARIANCES = {
     "full": np.stack([np.diag([4.0, 1.0, 0.5]), np.eye(3), np.eye(3)]),

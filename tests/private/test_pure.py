@@ -23,11 +23,11 @@ from privem import (
 from privem.accounting import Composed, Laplace, calibrate, epsilon
 from privem.audit import audit_fit, audit_release
 from privem.audit.recount import recount
+from privem.blocks.bounding import Clip, Robust
+from privem.blocks.count import CountQuery
+from privem.blocks.robust_mean import RobustMeanQuery
 from privem.core import Block, Scratch
 from privem.federation import Federation, Party
-from privem.models.bounding import Clip, Robust
-from privem.models.count import CountQuery
-from privem.models.robust_mean import RobustMeanQuery
 from privem.noise.discrete import Discrete
 
 BOUNDS = (-5.0, 12.0)

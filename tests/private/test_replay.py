@@ -11,8 +11,8 @@ from dp_accounting.pld import PLDAccountant
 from dp_accounting.rdp import RdpAccountant
 from sklearn.base import clone
 
-from privem.estimators import FactorAnalysis, GaussianMixture, KMeans
-from privem.estimators.people import People
+from privem import FactorAnalysis, GaussianMixture, KMeans
+from privem.estimator.people import People
 from privem.run import Record, Recorded
 from privem.statement import Statement
 

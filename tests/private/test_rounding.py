@@ -8,18 +8,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from privem.blocks.count import MOST_ROWS, CountQuery
+from privem.blocks.private_moments import BoundedMomentsQuery
+from privem.blocks.region import Region
+from privem.blocks.sensitivity import MomentWeights
+from privem.blocks.shrink import clip_radius
 from privem.core import Block, Scratch
 from privem.kernels.pooled import raised
 from privem.linalg import symmetric_pairs
-from privem.models.count import MOST_ROWS, CountQuery
-from privem.models.gaussian_mixture import Mixture
-from privem.models.mixture_rounding import CAP
-from privem.models.private_kmeans import BoundedClusterQuery
-from privem.models.private_mixture import BoundedQuery
-from privem.models.private_moments import BoundedMomentsQuery
-from privem.models.region import Region
-from privem.models.sensitivity import MomentWeights
-from privem.models.shrink import clip_radius
+from privem.models.gaussian_mixture.model import Mixture
+from privem.models.gaussian_mixture.query import BoundedQuery
+from privem.models.gaussian_mixture.rounding import CAP
+from privem.models.kmeans.query import BoundedClusterQuery
 from privem.tree import RunningSum, ravel
 
 LONG = np.longdouble

@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 from scipy.special import logsumexp
 
 from privem import FactorAnalysis, GaussianMixture
+from privem import private_score as module
 from privem.core import Block, Scratch
-from privem.estimators import private_score as module
+from privem.data import read_file
 from privem.federation import Federation, Party
-from privem.models.gaussian_mixture import Mixture
-from privem.models.log_density import LogDensityQuery, highest, lowest
+from privem.models.gaussian_mixture.log_density import LogDensityQuery, highest, lowest
+from privem.models.gaussian_mixture.model import Mixture
 from privem.run import Record, Recorded, run
-from privem.sources import read_file
 from privem.statement import Statement
 
 TYPES = ("full", "tied", "diag", "spherical")

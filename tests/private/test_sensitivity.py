@@ -9,17 +9,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from privem.blocks.bounds import OctaveQuery, PlaceQuery
+from privem.blocks.count import CountQuery
+from privem.blocks.private_moments import BoundedMomentsQuery
+from privem.blocks.region import Region
+from privem.blocks.sensitivity import MomentWeights
+from privem.blocks.shrink import clip_radius
 from privem.core import Block, Scratch
-from privem.models.bounds import OctaveQuery, PlaceQuery
-from privem.models.count import CountQuery
-from privem.models.gaussian_mixture import Mixture
-from privem.models.private_kmeans import BoundedClusterQuery
-from privem.models.private_mixture import RECIPES, BoundedQuery
-from privem.models.private_moments import BoundedMomentsQuery
-from privem.models.region import Region
-from privem.models.sensitivity import MomentWeights
-from privem.models.shrink import clip_radius
-from privem.plans.private.kmeans import KMEANS_RECIPES, _weights
+from privem.models.gaussian_mixture.model import Mixture
+from privem.models.gaussian_mixture.query import RECIPES, BoundedQuery
+from privem.models.kmeans.private_plan import KMEANS_RECIPES, _weights
+from privem.models.kmeans.query import BoundedClusterQuery
 from privem.tree import ravel
 
 TYPES = ("full", "tied", "diag", "spherical")

@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 from sklearn.base import clone
 
 from privem import GaussianMixture, KMeans
-from privem.models.gaussian_mixture import Mixture
-from privem.models.private_mixture import BoundedQuery
-from privem.models.sensitivity import MomentWeights
-from privem.models.shrink import clip_radius
-from privem.plans.private.cluster_frame import frame_sizes
+from privem.blocks.sensitivity import MomentWeights
+from privem.blocks.shrink import clip_radius
+from privem.models.gaussian_mixture.model import Mixture
+from privem.models.gaussian_mixture.query import BoundedQuery
+from privem.models.kmeans.frame import frame_sizes
 
 from .test_sensitivity import NEIGHBOURS, nasty, opposites, region_of, vectors, worst
 

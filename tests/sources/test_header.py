@@ -17,9 +17,9 @@ from privem import (
     private_mean,
 )
 from privem.cli import app
+from privem.data import read_file, read_table
+from privem.data.header import could_be_data, read_header
 from privem.federation import Federation, FederationError, Party
-from privem.sources import read_file, read_table
-from privem.sources.header import could_be_data, read_header
 
 # The first record of a file without a header, in every disguise.
 RECORDS = [

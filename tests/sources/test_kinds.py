@@ -15,8 +15,8 @@ from privem import (
     RegressionMixture,
     private_mean,
 )
+from privem.data import read_file, read_rows
 from privem.federation import Party
-from privem.sources import read_file, read_rows
 
 pandas = pytest.importorskip("pandas")
 

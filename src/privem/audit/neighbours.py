@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import get_tags
 
-from ..sources import ArrayRows, LocalSource
-from ..sources.owned import owners, per_person
+from ..data import ArrayRows, LocalSource
+from ..data.owned import owners, per_person
 from ..tree import Array
 
 __all__ = ["Dataset", "Pair", "attacks"]

@@ -12,8 +12,8 @@ import numpy as np
 from sklearn.base import clone
 
 from ..core import Release, Stage
+from ..data import LocalSource
 from ..run import Recorded
-from ..sources import LocalSource
 from ..tree import Array, ravel
 from .fits import Transcript, watched_fit
 from .neighbours import Dataset

@@ -113,7 +113,7 @@ def reading_data() -> Iterator[None]:
 @contextmanager
 def reading_model() -> Iterator[None]:
     """Errors inside are about the model file."""
-    from ..estimators import ModelFileError
+    from ..estimator.store import ModelFileError
 
     try:
         yield

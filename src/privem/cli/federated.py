@@ -15,13 +15,13 @@ from typing import Any
 from sklearn.exceptions import ConvergenceWarning
 
 from ..core import Release, Stage
+from ..data import read_file
 from ..federation import Agreement, Federation, FederationError, Journal
 from ..federation.errors import ServerAway
 from ..federation.flower.folders import PartyFolder, Terms, locked
 from ..federation.holding import category_rows
 from ..federation.keeping import write_whole
 from ..report import CannotWrite
-from ..sources import read_file
 from .console import emit, note
 from .failures import ExitCode, Failure, UsageError, reading_data
 from .founding import last_run, reading_folder, server_folder

@@ -11,10 +11,10 @@ from typing import Any
 
 from sklearn.exceptions import ConvergenceWarning
 
+from ..data import read_file
+from ..data.header import numbered
+from ..data.table import read_categories
 from ..report import CannotWrite
-from ..sources import read_file
-from ..sources.header import numbered
-from ..sources.table import read_categories
 from .choices import Covariance, Neighbours
 from .console import remarks
 from .failures import reading_data

@@ -34,9 +34,9 @@ class Facts:
     @property
     def estimator(self) -> type[Any]:
         """The class itself, loaded when it is needed."""
-        from .. import estimators
+        import privem
 
-        return getattr(estimators, self.name)  # type: ignore[no-any-return]
+        return getattr(privem, self.name)  # type: ignore[no-any-return]
 
 
 FACTS = {

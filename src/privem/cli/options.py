@@ -6,7 +6,7 @@ import csv
 import math
 from collections.abc import Sequence
 
-from ..sources.types import check_type
+from ..data.types import check_type
 from .failures import UsageError
 
 __all__ = ["categories_of", "columns_of", "limit_of", "limits_of", "types_of"]

@@ -10,9 +10,9 @@ import numpy as np
 from rich.console import RenderableType
 from rich.text import Text
 
-from ..estimators import CategoricalMixture, KMeans
-from ..sources import read_file
-from ..sources.table import read_categories
+from .. import CategoricalMixture, KMeans
+from ..data import read_file
+from ..data.table import read_categories
 from .console import remarks
 from .failures import ExitCode, Failure, UsageError, reading_data
 from .kinds import FACTS, Kind, kind_of

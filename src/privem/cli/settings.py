@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ..estimators.parameters import positions
+from ..estimator.parameters import positions
 from .choices import Batch, Covariance, Method, Neighbours, PriorKind, Trust
 from .failures import UsageError
 from .kinds import COUNTED, FACTS, TARGETED, Kind, in_words

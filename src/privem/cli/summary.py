@@ -9,7 +9,7 @@ import numpy as np
 from rich.console import RenderableType
 from rich.text import Text
 
-from ..estimators import FactorAnalysis, GaussianMixture, KMeans
+from .. import FactorAnalysis, GaussianMixture, KMeans
 from .console import numbers
 
 __all__ = ["NOT_PRIVATE", "describe", "exact_results", "public_results"]

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from ..estimators import CategoricalMixture, KMeans, ModelFileError, load
+from .. import CategoricalMixture, KMeans, ModelFileError, load
 from ..report import print_csv, write_records
 from .failures import UsageError, reading_model, writing_stdout
 from .kinds import TARGETED, kind_of

@@ -16,11 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..core import Block, Query, Release, Scratch, Spent
+from ..data import LocalSource
 from ..noise.discrete import draw, lattice
 from ..noise.entropy import Entropy
-from ..sources import LocalSource
 from ..tree import Array, leaves, ravel, unravel
-from . import magnitude_models  # noqa: F401  (adds the bounds of more queries)
 from .agreement import Agreement
 from .cipher import Whole
 from .encrypted import largest

@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from ..models.cells import Cell
-from ..models.region import Region
-from ..models.rounding import LARGEST, SMALLEST
-from ..models.sensitivity import MomentWeights
+from ..blocks.cells import Cell
+from ..blocks.region import Region
+from ..blocks.rounding import LARGEST, SMALLEST
+from ..blocks.sensitivity import MomentWeights
 from .codec import MAX_BYTES, BadMessage
 
 __all__ = [

@@ -10,16 +10,16 @@ from typing import Any
 import numpy as np
 
 from ..core import Rows
-from ..models.categorical_mixture import codes_of, declared, told_apart
-from ..sources import ArrayRows, FrameRows, LocalSource, is_table, read_file, read_rows
-from ..sources.array import as_numbers, unmasked
-from ..sources.frame import is_frame, is_lazy
-from ..sources.joined import JoinedRows
-from ..sources.owned import Owned, group_column, labels_of, length_of
-from ..sources.persons import split_frame
-from ..sources.read import refuse_kind
-from ..sources.scan import ScanRows
-from ..sources.table import read_categories
+from ..data import ArrayRows, FrameRows, LocalSource, is_table, read_file, read_rows
+from ..data.array import as_numbers, unmasked
+from ..data.frame import is_frame, is_lazy
+from ..data.joined import JoinedRows
+from ..data.owned import Owned, group_column, labels_of, length_of
+from ..data.persons import split_frame
+from ..data.read import refuse_kind
+from ..data.scan import ScanRows
+from ..data.table import read_categories
+from ..models.categorical_mixture.model import codes_of, declared, told_apart
 from .agreement import Agreement
 from .ratchet import fingerprint
 
@@ -186,7 +186,7 @@ def category_rows(
     groups : str, optional
         A column that says whom each record belongs to.
     header : bool, optional
-        Whether the first line of a CSV file is a header; see :func:`privem.sources.read_file`.
+        Whether the first line of a CSV file is a header; see :func:`privem.data.read_file`.
     """
     # What is missing is, to a sum, as what is not declared.
     table, weights, owners = read_categories(

@@ -12,12 +12,12 @@ from typing import Any
 
 import numpy as np
 
+from ..blocks.moments import MomentsQuery, SumsQuery
+from ..blocks.products import ProductsQuery
 from ..linalg import svec, symmetric_pairs
-from ..models.assigned import AssignedQuery
-from ..models.gaussian_mixture import MixtureQuery
-from ..models.kmeans import NearestQuery
-from ..models.moments import MomentsQuery, SumsQuery
-from ..models.products import ProductsQuery
+from ..models.gaussian_mixture.assigned import AssignedQuery
+from ..models.gaussian_mixture.model import MixtureQuery
+from ..models.kmeans.model import NearestQuery
 from ..tree import Array
 
 __all__ = ["exact_grid", "per_record"]

@@ -11,13 +11,13 @@ import math
 
 import numpy as np
 
+from ..blocks.directions import DirectionsQuery
 from ..linalg import svec
-from ..models.categorical_mixture import ClassQuery, PairsQuery
-from ..models.directions import DirectionsQuery
-from ..models.missing_covariates import MissingQuery
-from ..models.regression_mixture import RegressionQuery
-from ..models.regression_start import ResidualDirections
-from ..models.symmetric import SymmetricQuery
+from ..models.categorical_mixture.model import ClassQuery, PairsQuery
+from ..models.missing_regression.model import MissingQuery
+from ..models.regression_mixture.directions import ResidualDirections
+from ..models.regression_mixture.model import RegressionQuery
+from ..models.symmetric.model import SymmetricQuery
 from ..tree import Array
 from .magnitude import per_record
 

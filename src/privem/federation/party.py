@@ -53,7 +53,7 @@ class Party:
         none has.
     header : bool, optional
         Where rows are a CSV file, whether its first line is a header; by default one that could be
-        data is refused. See :func:`privem.sources.read_file`.
+        data is refused. See :func:`privem.data.read_file`.
     epsilon : float, optional
         The most this party gives away about a record (a person, with ``groups``) more or less over
         all runs, at ``delta``; it refuses what would exceed it, and every exact question. It also

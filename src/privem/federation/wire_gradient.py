@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..models.bounding import Clip, Robust
-from ..models.cells import Cell
-from ..models.directions import DirectionsQuery
-from ..models.gradient import BoundedGradientQuery, Squares, reach
-from ..models.gradients import (
+from ..blocks.bounding import Clip, Robust
+from ..blocks.cells import Cell
+from ..blocks.directions import DirectionsQuery
+from ..blocks.gradient import BoundedGradientQuery, Squares, reach
+from ..blocks.gradients import (
     MissingCovariateGradient,
     SymmetricGradient,
     SymmetricRegressionGradient,
 )
-from ..models.missing_covariates import MissingQuery
-from ..models.missing_moments import ObservedMomentsQuery, ScalesQuery
-from ..models.norms import NormQuery, SquaresQuery
-from ..models.robust_mean import RobustMeanQuery
-from ..models.symmetric import Symmetric, SymmetricQuery
+from ..blocks.norms import NormQuery, SquaresQuery
+from ..blocks.robust_mean import RobustMeanQuery
+from ..models.missing_regression.model import MissingQuery
+from ..models.missing_regression.moments import ObservedMomentsQuery, ScalesQuery
+from ..models.symmetric.model import Symmetric, SymmetricQuery
 from . import checks
 from .checks import need
 

@@ -6,19 +6,19 @@ from typing import Any
 
 import numpy as np
 
-from ..models.assigned import AssignedQuery
-from ..models.bounds import CELLS, OctaveQuery, PlaceQuery
-from ..models.count import CountQuery
-from ..models.gaussian_mixture import COVARIANCE_TYPES, Mixture, MixtureQuery
-from ..models.kmeans import Clusters, NearestQuery
-from ..models.moments import MomentsQuery, SumsQuery
-from ..models.private_grid import GridQuery
-from ..models.private_kmeans import BoundedClusterQuery, cluster_releases
-from ..models.private_mixture import RECIPES, BoundedQuery
-from ..models.private_moments import BoundedMomentsQuery
-from ..models.products import ProductsQuery
-from ..models.region import Region
-from ..models.sensitivity import MomentWeights
+from ..blocks.bounds import CELLS, OctaveQuery, PlaceQuery
+from ..blocks.count import CountQuery
+from ..blocks.moments import MomentsQuery, SumsQuery
+from ..blocks.private_moments import BoundedMomentsQuery
+from ..blocks.products import ProductsQuery
+from ..blocks.region import Region
+from ..blocks.sensitivity import MomentWeights
+from ..models.gaussian_mixture.assigned import AssignedQuery
+from ..models.gaussian_mixture.model import COVARIANCE_TYPES, Mixture, MixtureQuery
+from ..models.gaussian_mixture.query import RECIPES, BoundedQuery
+from ..models.kmeans.grid import GridQuery
+from ..models.kmeans.model import Clusters, NearestQuery
+from ..models.kmeans.query import BoundedClusterQuery, cluster_releases
 from . import checks
 from .checks import need
 

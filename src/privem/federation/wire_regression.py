@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from ..models.categorical_mixture import Classes, ClassQuery, PairsQuery
-from ..models.regression_mixture import Bounded, RegressionQuery, Regressions
-from ..models.regression_start import ResidualDirections
+from ..models.categorical_mixture.model import Classes, ClassQuery, PairsQuery
+from ..models.regression_mixture.directions import ResidualDirections
+from ..models.regression_mixture.model import Bounded, RegressionQuery, Regressions
 from . import checks
 from .checks import need
 

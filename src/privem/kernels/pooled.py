@@ -5,7 +5,7 @@ Records are whitened once, z = W y, and components are unit spheres about mu_k =
 t being the sum of the numerators. A record counts less where it is unlikely, by ``s = min(1, r^2 /
 F)`` with ``F = -2 log t``. As F is Q + 2 KL(g || p), where Q is the mean of q under g, s Q <= r^2:
 one factor per record bounds both ``g_k s u_k`` and ``sum_k g_k s u_k u_k'`` (see
-:mod:`privem.models.sensitivity`). It costs a logarithm per record where a factor per component
+:mod:`privem.blocks.sensitivity`). It costs a logarithm per record where a factor per component
 takes three passes over all of them.
 
 Distances enter up to q = 1200: no maximum has to be found and subtracted before exponentials.

@@ -150,7 +150,7 @@ def lattice(exact: Array, spent: Spent) -> NDArray[np.int64]:
     """Sums in whole lattice steps: the one rounding.
 
     Clamping moves neighbours no further apart. Sources let no sum be anything but finite
-    (:mod:`privem.sources.secret`). Whoever else calls this with NaN gets 0, and not the integer
+    (:mod:`privem.data.secret`). Whoever else calls this with NaN gets 0, and not the integer
     -2^63, to which no noise can be added.
     """
     steps = np.nan_to_num(np.rint(exact / spent.grid), nan=0.0)

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 from ..agreement import Agreement
 from ..federation import Federation
+from ..flower import require
 from ..journal import Journal
 from ..party import Party
-from . import require
 from .grid import GridTransport
 
 if TYPE_CHECKING:

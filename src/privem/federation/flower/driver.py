@@ -11,7 +11,7 @@ from itertools import count
 from typing import TYPE_CHECKING, Any
 
 from ..errors import ServerAway
-from . import require
+from ..flower import require
 from .gate import Shown
 from .parcel import pack, unpack
 

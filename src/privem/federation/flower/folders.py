@@ -30,10 +30,10 @@ import numpy as np
 from ..agreement import Agreement, Card
 from ..codec import VERSION, encode, of_another_version
 from ..errors import FederationError
+from ..flower import require
 from ..keeping import write_whole
 from ..party import Party
 from ..wire import pack, unpack
-from . import require
 from .certificates import new_certificates
 
 __all__ = [

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from ..errors import ServerAway
-from . import MESSAGE_TYPE
+from ..flower import MESSAGE_TYPE
 from .pace import Pace
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
-from . import require
+from ..flower import require
 from .gate import Gate, Shown
 
 __all__ = ["serve_link"]

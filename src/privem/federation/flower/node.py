@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import FederationError
-from . import MESSAGE_TYPE, require
+from ..flower import MESSAGE_TYPE, require
 from .pace import Pace
 from .parcel import pack, unpack
 

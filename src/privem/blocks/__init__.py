@@ -1,0 +1,1 @@
+"""What models are made of: regions, sensitivities, bounds, starts."""

@@ -1,0 +1,21 @@
+"""A cell of a random partition: the records one stage sums over, and no other stage."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+__all__ = ["Cell"]
+
+
+@dataclass(frozen=True)
+class Cell:
+    """The ``index``-th of ``count`` cells.
+
+    Every record draws its cell once per fit, uniformly and independently of all data
+    (:mod:`privem.data.cells`). Stages of different cells therefore concern different people: a
+    fit costs each of them the stages about everyone and those of one cell
+    (``docs/proofs/gradient.md``, section 4).
+    """
+
+    index: int
+    count: int

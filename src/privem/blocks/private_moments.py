@@ -1,0 +1,124 @@
+"""Sum and second moment of all records about the region's centre: one bounded release.
+
+One record contributes (w1 y, w2 svec(y y')) with |y| <= the region's reach: the statistic of
+:mod:`privem.blocks.sensitivity` with one component and w0 = 0.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..core import Block, Group, Release, Scratch
+from ..linalg import smat, svec
+from ..tree import Array
+from .region import Region
+from .rounding import gamma
+from .sensitivity import MomentWeights, capped
+from .shrink import james_stein
+from .spectrum import clean
+
+__all__ = ["BoundedMoments", "BoundedMomentsQuery", "NoisyMoments"]
+
+
+@dataclass(frozen=True)
+class BoundedMoments:
+    """Weighted sum (d,) and packed second moment."""
+
+    total: Array
+    second: Array
+
+
+@dataclass(frozen=True)
+class BoundedMomentsQuery:
+    """Sum and second moment in unit coordinates."""
+
+    region: Region
+    weights: MomentWeights
+    cap_weight: float = 1.0
+
+    @property
+    def block_rows(self) -> int:
+        """Blocks of about a megabyte."""
+        return int(np.clip(2**17 // self.region.d, 64, 8184)) // 8 * 8
+
+    def __call__(self, block: Block, scratch: Scratch) -> BoundedMoments:
+        """Sum a block."""
+        y = self.region.to_unit(block.X, scratch)
+        w = self.weights
+        weight = capped(block.weight, self.cap_weight, len(y))
+        if weight is None:
+            return BoundedMoments(w.w1 * y.sum(axis=0), w.w2 * svec(y.T @ y))
+        total = weight @ y
+        y *= np.sqrt(weight)[:, None]
+        return BoundedMoments(w.w1 * total, w.w2 * svec(y.T @ y))
+
+    def groups(self, neighbours: str) -> list[Group]:
+        """One group; see :mod:`privem.blocks.sensitivity`."""
+        d = self.region.d
+        size = d + d * (d + 1) // 2
+        return [Group("moments", slice(0, size), self.weights.l2(neighbours) * self.cap_weight)]
+
+    def rounding(self, rows: float) -> float:
+        """Unit coordinates are what they are; sums err by a rounding per row of a block."""
+        return rows * gamma(self.block_rows + 32) * math.sqrt(self.weights.bound)
+
+
+@dataclass(frozen=True)
+class NoisyMoments:
+    """Mean and second moment after a release, and the deviations of their noise. Public.
+
+    Parameters
+    ----------
+    mean : array of shape (d,)
+    second : array of shape (d, d)
+    mean_noise : float
+        Of each number of the mean.
+    noise : float
+        Of each :func:`privem.linalg.svec` entry of the second moment.
+    """
+
+    mean: Array
+    second: Array
+    mean_noise: float
+    noise: float
+
+    @classmethod
+    def of(cls, release: Release[Any], weights: MomentWeights, count: float) -> NoisyMoments:
+        """From a release of sums with these weights; those of a mixture have one component."""
+        total, second = (
+            np.reshape(sums, -1) for sums in (release.statistics.total, release.statistics.second)
+        )
+        first, square = weights.w1 * count, weights.w2 * count
+        deviation = release.spread
+        return cls(
+            total / first, smat(second / square, len(total)), deviation / first, deviation / square
+        )
+
+    def averaged(self, other: NoisyMoments) -> NoisyMoments:
+        """Two releases of the same moments: together as good as one with the noise of both."""
+        mine = other.noise**2 / (self.noise**2 + other.noise**2)
+        return NoisyMoments(
+            mine * self.mean + (1 - mine) * other.mean,
+            mine * self.second + (1 - mine) * other.second,
+            math.hypot(mine * self.mean_noise, (1 - mine) * other.mean_noise),
+            math.hypot(mine * self.noise, (1 - mine) * other.noise),
+        )
+
+    def gaussian(
+        self, typical: float, low: float, high: float, stretch: float = 1.0
+    ) -> tuple[Array, Array]:
+        """Mean and covariance with the noise taken out as far as its known size allows.
+
+        ``typical, low, high`` are variances, see :func:`privem.blocks.spectrum.clean`; ``stretch``
+        divides the second moment: what clipping left of it.
+        """
+        # The square of a noisy mean has a bias as large as its noise, d deviations squared. What
+        # noise leaves of it by chance is drawn to the origin, which it is not typically far from.
+        mean = james_stein(self.mean[None], np.full(1, self.mean_noise**2))[0]
+        mean = mean * (typical / (typical + self.mean_noise**2))
+        covariance = self.second / stretch - np.outer(mean, mean)
+        return mean, clean(covariance, self.noise / stretch, typical, low, high)

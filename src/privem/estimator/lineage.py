@@ -1,0 +1,155 @@
+"""How many private fits an estimator and its clones have made: each of them spends.
+
+scikit-learn's searches and cross-validation fit clones, many of them and mostly on the same
+records, here or in other processes. No data are compared: what is counted is who was cloned from
+whom. An estimator and its clones, the clones of clones and what became of them by pickling share a
+token. Each process counts the private fits it has seen of a token; it cannot see those of other
+processes, but it knows which clones it has sent there (pickled unfitted), and a clone that arrives
+in a worker knows how many were made before it.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import secrets
+import threading
+from collections import defaultdict
+from dataclasses import dataclass, field
+from typing import Any
+
+from sklearn.base import BaseEstimator
+
+from ..accounting import Gaussian, mu_for
+from ..accounting import epsilon as epsilon_of
+from .advice import advise
+
+__all__ = ["PrivacyCompositionWarning", "WithLineage", "count_fit", "lineage_of"]
+
+
+class PrivacyCompositionWarning(UserWarning):
+    """An estimator and its clones were fitted privately more than once: epsilons add up.
+
+    Raised before the fit spends anything, so that turning it into an error stops the fit.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> from privem import KMeans
+    >>> from privem import PrivacyCompositionWarning
+    >>> model = KMeans(1, bounds=1.0).fit([[0.5]] * 9)
+    >>> with warnings.catch_warnings():
+    ...     warnings.simplefilter("error", PrivacyCompositionWarning)
+    ...     model.fit([[0.5]] * 9)
+    Traceback (most recent call last):
+    ...
+    privem.estimator.lineage.PrivacyCompositionWarning: 2 private fits of one KMeans ...
+    """
+
+
+@dataclass(frozen=True)
+class Lineage:
+    """Whom an estimator was cloned from."""
+
+    token: str
+    birth: int
+    """Which clone of its lineage it is, counted from one; zero if it is none."""
+    process: int
+    """Where it was made."""
+
+
+@dataclass
+class _Seen:
+    """What this process has seen of a lineage."""
+
+    clones: int = 0
+    fits: int = 0
+    fitted: set[int] = field(default_factory=set)
+    sent: set[int] = field(default_factory=set)
+
+
+_SEEN: defaultdict[str, _Seen] = defaultdict(_Seen)
+_LOCK = threading.Lock()
+
+
+def lineage_of(model: Any) -> Lineage:
+    """The model's lineage, which begins with it unless it was cloned."""
+    found: Lineage | None = vars(model).get("_lineage")
+    if found is None:
+        found = model._lineage = Lineage(secrets.token_hex(16), 0, os.getpid())
+    return found
+
+
+def _clone_of(model: Any) -> Lineage:
+    """The lineage of a new clone."""
+    own = lineage_of(model)
+    with _LOCK:
+        seen = _SEEN[own.token]
+        # In a new process, counted on from what came from the old one.
+        seen.clones = max(seen.clones, own.birth) + 1
+        return Lineage(own.token, seen.clones, os.getpid())
+
+
+def _sent(model: Any) -> None:
+    """The model is being pickled: if it is an unfitted clone, to be fitted in another process."""
+    own: Lineage | None = vars(model).get("_lineage")
+    if own is not None and own.birth and "privacy_" not in vars(model):
+        with _LOCK:
+            _SEEN[own.token].sent.add(own.birth)
+
+
+class WithLineage(BaseEstimator):  # type: ignore[misc]
+    """An estimator whose clones and pickles know whom they come from."""
+
+    def __sklearn_clone__(self) -> Any:
+        copy = super().__sklearn_clone__()
+        copy._lineage = _clone_of(self)
+        return copy
+
+    def __getstate__(self) -> Any:
+        state = super().__getstate__()
+        if getattr(self, "epsilon", None) is None:
+            # Equal exact estimators have equal bytes, which joblib.Memory knows them by.
+            return {name: value for name, value in state.items() if name != "_lineage"}
+        _sent(self)
+        return state
+
+
+def count_fit(model: Any) -> None:
+    """Count a private fit that is about to spend; warn if it is not the first of its lineage."""
+    own = lineage_of(model)
+    with _LOCK:
+        seen = _SEEN[own.token]
+        elsewhere = len(seen.sent - seen.fitted - {own.birth})
+        fits, most = seen.fits + 1 + elsewhere, ""
+        if own.process != os.getpid():  # of those made before us, some may have been fitted
+            fits, most = max(fits, own.birth), "up to "
+    if fits > 1:
+        advise(_words(type(model).__name__, fits, most, model), PrivacyCompositionWarning)
+    with _LOCK:
+        seen.fits += 1
+        seen.fitted.add(own.birth)
+
+
+def _words(name: str, fits: int, most: str, model: Any) -> str:
+    return (
+        f"{most}{fits} private fits of one {name} and its clones, this one included. Each spends "
+        f"its own epsilon (here {model.epsilon:g}) on the records it is given; a record in all of "
+        f"them is protected by their composition only, {_together(fits, model)}. "
+        "Cross-validation and searches such as GridSearchCV and cross_val_score do this, and "
+        "scikit-learn passes groups= to the splitter, not to fit. See docs/sharp-edges.md; "
+        "to make this an error: "
+        "warnings.simplefilter('error', privem.PrivacyCompositionWarning)"
+    )
+
+
+def _together(fits: int, model: Any) -> str:
+    """What so many fits at this budget cost together."""
+    epsilon, delta = float(model.epsilon), float(model.delta)
+    text = f"at most epsilon {fits * epsilon:.3g} with delta {fits * delta:.2g}"
+    if delta == 0:
+        return text
+    # Fits of Gaussian noise compose as one with 1/sqrt(fits) of the noise.
+    noise = 1 / (mu_for(epsilon, delta) * math.sqrt(fits))
+    tight = epsilon_of(Gaussian(noise), delta, "gdp")
+    return f"{text} (with Gaussian noise about epsilon {tight:.3g} with delta {delta:.2g})"

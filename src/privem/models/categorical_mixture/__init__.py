@@ -1,0 +1,1 @@
+"""Latent classes over categorical columns."""

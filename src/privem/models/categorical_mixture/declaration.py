@@ -1,0 +1,13 @@
+"""What the model declares about itself."""
+
+from ...declaration import Declaration
+
+MODELS: tuple[Declaration, ...] = (
+    Declaration(
+        "CategoricalMixture",
+        "models.categorical_mixture.estimator",
+        "categorical",
+        count="n_components",
+        categories=True,
+    ),
+)

@@ -1,0 +1,386 @@
+"""The latent class estimator: categories in, tables of probabilities out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import DensityMixin
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from ...blocks.region import Region
+from ...core import Rows
+from ...data import ArrayRows, LocalSource, is_path
+from ...data.array import unmasked
+from ...data.frame import is_frame, is_lazy
+from ...data.persons import split_frame
+from ...data.read import refuse_kind
+from ...data.table import read_categories
+from ...estimator.advice import advise_at_end
+from ...estimator.base import Estimator
+from ...estimator.federated import agreed_categories
+from ...estimator.local import asked, check_trust, planned, signed
+from ...estimator.opening import weights_of, without_values
+from ...estimator.parameters import (
+    check_float,
+    check_int,
+    check_one_start,
+    check_option,
+    check_samples,
+)
+from ...estimator.synthetic import to_frame
+from ...estimator.terms import forget_private
+from ...federation import Federation
+from ...kernels.softmax import log_normaliser
+from ...tree import Array
+from . import model as lca
+from .categories import check_categories, listed
+from .columns import CATEGORY_TYPES, category_column, category_type
+from .model import Classes, ClassQuery
+from .plan import ExactClasses, PrivateClasses
+
+__all__ = ["CategoricalMixture"]
+
+_LOCAL_ROUNDS, _MOST_ROUNDS = 4, 20
+
+
+class CategoricalMixture(DensityMixin, Estimator):  # type: ignore[misc]
+    """Latent class analysis: a mixture over categorical (or binary) columns.
+
+    Within a class the columns are independent. Values may be strings, numbers or booleans; pandas'
+    and polars' categorical columns too. Files are read whole.
+
+    Parameters
+    ----------
+    n_components : int, default=2
+        Number of classes.
+    categories : list or dict, optional
+        The categories of each column: a list of lists, lists by column name (a dict), or one list
+        for all columns. Public, like bounds: a private fit needs them, an exact one reads them off
+        the data by default. Other values are an error in an exact fit; in a private one they
+        count, silently, as not seen.
+    max_iter : int, default=1000
+        At most so many iterations, also of a private fit (see ``n_iter``).
+    tol : float, default=1e-6
+        Exact fits stop when the mean log-likelihood gains less than this.
+    n_init : int, default=1
+        Starts of an exact fit; the best result is kept.
+    epsilon : float or None, default=1.0
+        The privacy budget of the whole fit; ``None`` fits exactly, without any privacy.
+    delta, neighbours, max_weight : see :class:`privem.GaussianMixture`
+    accountant : str, default="auto"
+        The tightest that is valid; or, raising where it is not: ``"gdp" "zcdp" "zcdp-loose" "rdp"
+        "pld" "moments" "advanced" "advanced-classical" "linear" "linear-classical"``.
+    mechanism : {"auto", "joint"}, default="auto"
+        ``"joint"``: the counts and tables of all classes are one release per iteration.
+    trust : {"central", "local"}, default="central"
+        ``"local"``: each person's own device adds noise and sends one message (many people!).
+    n_iter : int, optional
+        Iterations of a private fit; chosen from the noise level by default (4 if local).
+    random_state : int, RandomState or None
+        For the start (how classes are turned in the subspace that pairs span) and ``sample``.
+    n_jobs : int, optional
+        Threads over blocks of rows; ``None`` uses as many as BLAS may.
+
+    Attributes
+    ----------
+    weights_ : ndarray of shape (n_components,)
+    category_probs_ : list of ndarray of shape (n_components, n_categories)
+        One table per column.
+    categories_ : list of ndarray
+        The categories of each column, in the order of the tables.
+    n_iter_ : int
+    privacy_ : private fits only
+    lower_bound_, converged_ : exact fits only
+    n_features_in_, feature_names_in_ : as in scikit-learn
+    feature_types_in_ : list of str
+        ``"string"``, or of numbers and booleans the type declared.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from privem import CategoricalMixture
+    >>> rng = np.random.default_rng(0)
+    >>> kind = rng.random(20_000) < 0.3
+    >>> likes = np.where(kind[:, None], [0.9, 0.8, 0.9, 0.8], [0.1, 0.2, 0.3, 0.1])
+    >>> X = np.where(rng.random((20_000, 4)) < likes, "yes", "no")
+    >>> model = CategoricalMixture(2, categories=["no", "yes"], epsilon=1.0, random_state=0).fit(X)
+    >>> bool(np.allclose(np.sort(model.weights_), [0.3, 0.7], atol=0.05))
+    True
+    """
+
+    _saved: ClassVar[tuple[str, ...]] = (
+        "weights_",
+        "category_probs_",
+        "categories_",
+        "n_iter_",
+        "privacy_",
+        "lower_bound_",
+        "converged_",
+    )
+    _needed: ClassVar[tuple[str, ...]] = _saved[:3]
+    _mechanisms: ClassVar[tuple[str, ...]] = ("joint",)
+    _column_types: ClassVar[tuple[str, ...]] = CATEGORY_TYPES
+    bounds: ClassVar[None] = None
+
+    def __init__(
+        self,
+        n_components: int = 2,
+        *,
+        categories: Any = None,
+        max_iter: int = 1000,
+        tol: float = 1e-6,
+        n_init: int = 1,
+        epsilon: float | None = 1.0,
+        delta: float = 1e-6,
+        mechanism: str = "auto",
+        accountant: str = "auto",
+        neighbours: str = "add-remove",
+        trust: str = "central",
+        n_iter: int | None = None,
+        max_weight: float = 1.0,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.n_components = n_components
+        self.categories = categories
+        self.max_iter = max_iter
+        self.tol = tol
+        self.n_init = n_init
+        self.epsilon = epsilon
+        self.delta = delta
+        self.mechanism = mechanism
+        self.accountant = accountant
+        self.neighbours = neighbours
+        self.trust = trust
+        self.n_iter = n_iter
+        self.max_weight = max_weight
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.categorical = tags.input_tags.string = True
+        return tags
+
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, *, groups: Any = None) -> Self:
+        """Fit the classes; parameters as :meth:`privem.GaussianMixture.fit`."""
+        self._check_parameters()
+        if self.epsilon is not None:
+            return self._fit_privately(X, y, sample_weight, groups)
+        rows = self._open_codes(X, y, sample_weight, groups, reset=True, strict=True)
+        known = (self._sizes, self.n_components, self.max_iter, self.tol, self.n_init)
+        plan = ExactClasses(*known, self._rng())
+        fit = self._run(plan, rows)
+        forget_private(self)
+        self._set_classes(fit.state)
+        self.n_iter_, self.lower_bound_, self.converged_ = fit.n_iter, fit.objective, fit.converged
+        if not fit.converged:
+            advice = "CategoricalMixture did not converge: increase max_iter or tol"
+            advise_at_end(advice, ConvergenceWarning)
+        return self
+
+    def _fit_privately(self, X: Any, y: Any, sample_weight: Any, groups: Any) -> Self:
+        rows = self._open_codes(X, y, sample_weight, groups, reset=True, strict=False)
+        d, local = self.n_features_in_, self.trust == "local"
+        source, people, terms = asked(self, rows, groups, self._terms(d))
+        # Codes need no region: what the preamble is told keeps it from looking for one.
+        preamble = replace(terms, region=Region.around_origin(1.0, d)).preamble(people, d)
+        most = min(self.max_iter, _LOCAL_ROUNDS if local else _MOST_ROUNDS)
+        known = (self._sizes, self.n_components, self.n_iter, most)
+        parts, rng = PrivateClasses.parts(preamble, *known), self._rng()
+        plan, meter = planned(
+            local, terms, preamble, parts, lambda a, b: PrivateClasses(preamble, a, *known, b, rng)
+        )
+        state, self.n_iter_ = self._run_privately(plan, source, meter)
+        self._set_classes(state)
+        public = {**people.public(terms.neighbours), "categories": "declared for every column"}
+        if people.weighted:
+            public["largest sample weight"] = f"{terms.max_weight:g}"
+        statement = terms.statement(meter, people.unit, public | self._known_types())
+        self.privacy_ = signed(people.signed(statement), people, local)
+        return self
+
+    def predict(self, X: Any) -> NDArray[np.int64]:
+        """The most probable class of each record."""
+        labels: NDArray[np.int64] = self._each_code(X, lambda joint, s: joint.argmax(axis=0))
+        return labels
+
+    def predict_proba(self, X: Any) -> Array:
+        """Probability of each class given each record, ``(n_samples, n_components)``."""
+        return np.asarray(self._each_code(X, lambda j, s: (log_normaliser(j, s), j.T.copy())[1]))
+
+    def score_samples(self, X: Any) -> Array:
+        """Log-probability of each record."""
+        return np.asarray(self._each_code(X, lambda joint, s: log_normaliser(joint, s).copy()))
+
+    def score(self, X: Any, y: Any = None) -> float:
+        """Mean log-probability of the records."""
+        return float(np.mean(self.score_samples(X)))
+
+    def sample(self, n_samples: int = 1) -> tuple[NDArray[Any], NDArray[np.int64]]:
+        """Draw records: an array of categories, and the class each was drawn from."""
+        codes, label = self._draw(n_samples, check_random_state(self.random_state))
+        drawn = zip(self.categories_, codes, strict=True)
+        return np.stack([categories[code] for categories, code in drawn], axis=1), label
+
+    def sample_frame(self, n_samples: int = 1, library: str = "polars") -> Any:
+        """Draw records as a data frame with the names and types of the columns fitted.
+
+        Parameters
+        ----------
+        n_samples : int, default=1
+            How many records.
+        library : {"polars", "pandas"}, default="polars"
+            Which kind of frame.
+
+        Returns
+        -------
+        polars.DataFrame or pandas.DataFrame
+            In random order. Text stays text; numbers and booleans have the type that was declared
+            (``feature_types_in_``). Columns without a name are called ``x0``, ``x1``, ...
+        """
+        check_is_fitted(self)
+        check_option("library", library, ("polars", "pandas"))
+        rng = check_random_state(self.random_state)
+        codes, label = self._draw(n_samples, rng)
+        order = rng.permutation(len(label))
+        count = self.n_features_in_
+        names = getattr(self, "feature_names_in_", [f"x{j}" for j in range(count)])
+        types = getattr(self, "feature_types_in_", ["string"] * count)
+        drawn = zip(names, self.categories_, codes, types, strict=True)
+        table = {str(n): category_column(known, code[order], t) for n, known, code, t in drawn}
+        return to_frame(table, library)
+
+    def _draw(self, n_samples: int, rng: Any) -> tuple[list[NDArray[np.int64]], Any]:
+        """Codes of drawn records, column by column, and their classes."""
+        check_is_fitted(self)
+        check_samples(n_samples)
+        counts = rng.multinomial(n_samples, self.weights_ / self.weights_.sum())
+        label = np.repeat(np.arange(len(counts)), counts)
+        codes = []
+        for table in self.category_probs_:
+            edges = np.cumsum(table, axis=1)[label]
+            code = (rng.random_sample((n_samples, 1)) * edges[:, -1:] > edges).sum(axis=1)
+            codes.append(np.minimum(code, table.shape[1] - 1))
+        return codes, label
+
+    def _check_parameters(self) -> None:
+        for name in ("n_components", "max_iter", "n_init"):
+            check_int(name, getattr(self, name), 1)
+        check_float("tol", self.tol, 0.0)
+        check_trust(self)
+        check_categories(self.categories)
+        if self.epsilon is None:
+            return
+        self._terms(None)
+        if self.categories is None:
+            raise ValueError(
+                "a private fit needs categories=: the list of each column's categories, from public"
+                " knowledge (reading them off the data would give rare ones away)"
+            )
+        check_one_start(self.n_init)
+
+    def _rng(self) -> np.random.Generator:
+        return np.random.default_rng(check_random_state(self.random_state).randint(2**31, size=4))
+
+    @property
+    def _sizes(self) -> tuple[int, ...]:
+        return tuple(len(categories) for categories in self.categories_)
+
+    def _set_classes(self, state: Classes) -> None:
+        self.weights_ = state.weights
+        self.category_probs_ = np.split(state.profiles, np.cumsum(self._sizes)[:-1], axis=1)
+
+    def _each_code(self, X: Any, function: Any) -> Any:
+        check_is_fitted(self)
+        state = Classes(self.weights_, np.concatenate(self.category_probs_, axis=1))
+        query = ClassQuery(state, self._sizes)
+        source = LocalSource(self._open_codes(X, None, None, None, False, True), self.n_jobs)
+        parts = source.each(lambda b, s: function(query.log_joint(b.X, s), s), query.block_rows)
+        return np.concatenate(list(parts))
+
+    def _open_codes(
+        self, X: Any, y: Any, weight: Any, groups: Any, reset: bool, strict: bool
+    ) -> Rows:
+        """Rows of codes; ``strict``: values outside the categories are an error, else code -1."""
+        if isinstance(X, Federation):
+            if not reset:
+                X.blocks(1)  # which it refuses
+            known = X.names if isinstance(self.categories, Mapping) else None
+            self.categories_ = agreed_categories(X, listed(self.categories, known))
+            rows = self._open(X, None, weight, groups)
+            self._set_category_types([None] * len(self.categories_))
+            return rows
+        refuse_kind(X)
+        X = X.collect() if is_lazy(X) else X
+        csv = is_path(X) and Path(X).suffix == ".csv"
+        if is_path(X):
+            X, weight, groups = self._read(Path(X), y, weight, groups, reset)
+        elif is_frame(X) and isinstance(groups, str):
+            X, groups = split_frame(X, groups)
+        frame = is_frame(X)
+        X = (
+            unmasked(X) if frame or hasattr(X, "dtype") else np.asarray(X, dtype=object)
+        )  # entry by entry
+        options = {"dtype": None, "skip_check_array": frame, "ensure_all_finite": False}
+        try:
+            checked = validate_data(self, X, reset=reset, **options)
+        except ValueError as error:
+            if strict:
+                raise
+            raise without_values(error) from None
+        columns = [checked[c].to_numpy() for c in checked.columns] if frame else list(checked.T)
+        n = len(checked)
+        if not n:
+            raise ValueError("Found array with 0 sample(s): there are no rows")
+        weight = weights_of(weight, n, groups, strict)
+        # By position where a name may be the first line of a file that has no header.
+        called = [f"number {j + 1}" for j in range(len(columns))] if csv else self._names()
+        named = zip(columns, called, strict=True)
+        values = [lca.told_apart(column, name, strict) for column, name in named]
+        if reset:
+            given = listed(self.categories, getattr(self, "feature_names_in_", None))
+            found = None if given is not None else [lca.distinct(v) for v in values]
+            self.categories_ = lca.declared(given, found, len(values))
+            # As declared: what the values look like hangs on single ones.
+            kinds = checked.dtypes if frame else [getattr(X, "dtype", None)] * len(values)
+            self._set_category_types(list(kinds))
+        codes = np.empty((n, len(values)), dtype=np.int32)
+        for j, (column, allowed) in enumerate(zip(values, self.categories_, strict=True)):
+            codes[:, j] = lca.codes_of(column, allowed)
+            if strict and (codes[:, j] < 0).any():
+                odd = column[np.argmax(codes[:, j] < 0)]
+                raise ValueError(
+                    f"column {called[j]!r} holds {odd!r}, which is not among its categories:"
+                    " declare it in categories=, or remove such rows"
+                )
+        return ArrayRows(codes, weight, self._names(), groups=groups)
+
+    def _set_category_types(self, declared: list[Any]) -> None:
+        kinds = zip(self.categories_, declared, strict=True)
+        self.feature_types_in_ = [category_type(known, kind) for known, kind in kinds]
+
+    def _read(
+        self, path: Path, y: Any, weight: Any, groups: Any, reset: bool
+    ) -> tuple[Any, Any, Any]:
+        """A file, read whole; missing values in it are, to a private fit, as not declared."""
+        private = reset and self.epsilon is not None
+        without = y if isinstance(y, str) else None
+        known = self.categories if reset else self.categories_
+        columns = None if reset else self._file_columns(path)
+        return read_categories(
+            path,
+            columns=columns,
+            without=without,
+            weight=weight,
+            groups=groups,
+            private=private,
+            categories=known,
+        )

@@ -1,0 +1,391 @@
+"""Latent classes over categorical columns: counts per class and category are the statistic.
+
+Column j has m_j categories; a record is d codes, code c of column j being its c-th category, or
+anything else: a value outside the declared ones, which counts as not seen. Written as the indicator
+vector e of p = sum m_j zeros and ones, a class is a vector of p probabilities, and everything below
+is two matrix products with e.
+
+*Sensitivity of a class table.* With responsibilities g >= 0 of sum one, a record contributes
+(g_k, g_k e)_k. e has at most one 1 per column, so |e|^2 <= d and the contribution's squared norm is
+sum_k g_k^2 (1 + |e|^2) <= B = 1 + d: adding or removing a record moves the sum by at most sqrt(B).
+The inner product of two contributions is sum_k g_k g'_k (1 + <e, e'>) >= 0, so replacing a record
+moves it by at most sqrt(2 B); records sure of different classes attain it.
+
+*Sensitivity of the pairs.* With v = e / sqrt(d), |v| <= 1, a record contributes svec(v v'), of norm
+|v|^2 <= 1; <v v', u u'> = <v, u>^2 >= 0, so replacing one moves the sum by at most sqrt(2).
+
+Weights and persons multiply both by the cap on weights (:mod:`privem.blocks.sensitivity`).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...blocks.rounding import gamma
+from ...blocks.sensitivity import capped
+from ...blocks.shrink import james_stein
+from ...core import Block, Group, Release, Scratch
+from ...kernels.softmax import log_normaliser
+from ...linalg import smat, svec
+from ...tree import Array
+
+__all__ = [
+    "CategoricalModel",
+    "ClassQuery",
+    "ClassSums",
+    "Classes",
+    "Pairs",
+    "PairsQuery",
+    "codes_of",
+    "declared",
+    "distinct",
+    "spectral_classes",
+    "told_apart",
+]
+
+_UP = 1 + 2.0**-40
+_TINY = 1e-10  # the smallest probability an exact fit may have
+_LEAST_PART = 0.02  # a class never counts for less than this share of an equal part
+
+
+@dataclass(frozen=True)
+class Classes:
+    """Weights (K,) and category probabilities (K, p), column after column."""
+
+    weights: Array
+    profiles: Array
+
+
+@dataclass(frozen=True)
+class ClassSums:
+    """Expected counts (K,), tables (K, p), and (exact fits) the log-likelihood."""
+
+    count: Array
+    table: Array
+    likelihood: Array | None = None
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """Packed second moment of the indicators, divided by d."""
+
+    second: Array
+
+
+def indicators(X: Array, sizes: tuple[int, ...], scratch: Scratch) -> Array:
+    """The indicator vectors e of a block of codes, (p, b), in working memory."""
+    e = scratch.take("indicators", (sum(sizes), len(X)))
+    at = 0
+    for j, size in enumerate(sizes):
+        np.equal(np.arange(size)[:, None], X[:, j], out=e[at : at + size], casting="unsafe")
+        at += size
+    return e
+
+
+def _block_rows(sizes: tuple[int, ...]) -> int:
+    return int(np.clip(2**17 // sum(sizes), 64, 8184)) // 8 * 8
+
+
+@dataclass(frozen=True)
+class ClassQuery:
+    """Expected counts under ``state``; ``cap_weight=None``: exact, with the log-likelihood."""
+
+    state: Classes
+    sizes: tuple[int, ...]
+    cap_weight: float | None = None
+
+    @property
+    def block_rows(self) -> int:
+        """Blocks of about a megabyte."""
+        return _block_rows(self.sizes)
+
+    @cached_property
+    def _logs(self) -> tuple[Array, Array]:
+        return np.log(self.state.weights), np.log(self.state.profiles)
+
+    def log_joint(self, X: Array, scratch: Scratch) -> Array:
+        """Log joint probabilities (K, b) of class and record."""
+        weights, profiles = self._logs
+        joint = profiles @ indicators(X, self.sizes, scratch)
+        joint += weights[:, None]
+        return np.asarray(joint)
+
+    def __call__(self, block: Block, scratch: Scratch) -> ClassSums:
+        """Sum a block."""
+        share = self.log_joint(block.X, scratch)
+        evidence = log_normaliser(share, scratch)
+        weight, likelihood = block.weight, None
+        if self.cap_weight is not None:
+            weight = capped(weight, self.cap_weight, len(block.X))
+        else:
+            likelihood = np.asarray(evidence.sum() if weight is None else evidence @ weight)
+        if weight is not None:
+            share *= weight
+        e = indicators(block.X, self.sizes, scratch)
+        return ClassSums(share.sum(axis=1), share @ e.T, likelihood)
+
+    def groups(self, neighbours: str) -> list[Group]:
+        """One group; derived above."""
+        k, p = self.state.profiles.shape
+        moved = math.sqrt(_twice(neighbours) * (1 + len(self.sizes)))
+        return [Group("classes", slice(0, k * (1 + p)), moved * (self.cap_weight or 1.0) * _UP)]
+
+    def rounding(self, rows: float) -> float:
+        """Per record: what the log joint's rounding does to responsibilities, and the sums'.
+
+        The log joint is a sum of p + 1 public numbers times zeros and ones, off by h at most; each
+        responsibility is then off by a factor within exp(+-2 h) and the roundings of a softmax.
+        """
+        k, p = self.state.profiles.shape
+        weights, profiles = self._logs
+        height = float(np.max(np.abs(weights)) + len(self.sizes) * np.max(np.abs(profiles)))
+        h = gamma(p + 8) * height
+        factor = math.expm1(2 * h) + 2 * gamma(k + 32)
+        return rows * math.sqrt(1 + len(self.sizes)) * (factor + (1 + factor) * self._sums)
+
+    @property
+    def _sums(self) -> float:
+        return gamma(self.block_rows + 32)
+
+
+@dataclass(frozen=True)
+class PairsQuery:
+    """How often categories occur together: where the classes lie, without an idea of them."""
+
+    sizes: tuple[int, ...]
+    cap_weight: float | None = None
+
+    @property
+    def block_rows(self) -> int:
+        """Blocks of about a megabyte."""
+        return _block_rows(self.sizes)
+
+    def __call__(self, block: Block, scratch: Scratch) -> Pairs:
+        """Sum a block."""
+        e = indicators(block.X, self.sizes, scratch)
+        weight = block.weight
+        if self.cap_weight is not None:
+            weight = capped(weight, self.cap_weight, len(block.X))
+        weighted = e if weight is None else e * weight
+        return Pairs(svec((weighted @ e.T) / len(self.sizes)))
+
+    def groups(self, neighbours: str) -> list[Group]:
+        """One group; derived above."""
+        p = sum(self.sizes)
+        moved = math.sqrt(_twice(neighbours)) * (self.cap_weight or 1.0) * _UP
+        return [Group("pairs", slice(0, p * (p + 1) // 2), moved)]
+
+    def rounding(self, rows: float) -> float:
+        """Sums of zeros and weights, over d, times sqrt(2): all terms are positive."""
+        return rows * gamma(self.block_rows + 32)
+
+
+def _twice(neighbours: str) -> int:
+    try:
+        return {"add-remove": 1, "replace-one": 2}[neighbours]
+    except KeyError:
+        raise ValueError(
+            f"neighbours must be 'add-remove' or 'replace-one', got {neighbours!r}"
+        ) from None
+
+
+@dataclass(frozen=True)
+class CategoricalModel:
+    """E- and M-step of a latent class model.
+
+    Parameters
+    ----------
+    sizes : tuple of int
+        Categories per column.
+    cap_weight : float or None
+        Of a private fit's records; ``None``: exact.
+    records : float or None
+        How many there are, where that is known or was released.
+    """
+
+    sizes: tuple[int, ...]
+    cap_weight: float | None = None
+    records: float | None = None
+
+    def query(self, state: Classes) -> ClassQuery:
+        """The expected counts under ``state``."""
+        return ClassQuery(state, self.sizes, self.cap_weight)
+
+    def m_step(self, state: Classes, release: Release[ClassSums]) -> Classes:
+        """New probabilities; a class without evidence keeps its own. Noise shrinks the moves.
+
+        With noise of deviation s, counts are at least 2% of an equal part; the move of a class's
+        profile is shrunk towards none by what its noise explains (James and Stein), and no
+        probability ends below s/(2 N_k), as a Dirichlet prior would have it.
+        """
+        sums = release.statistics
+        noise = 0.0 if release.deviation is None else float(np.max(release.deviation.count))
+        total = float(self.records or np.clip(sums.count, 0.0, 1e300).max() * len(sums.count))
+        least = _LEAST_PART * max(total, noise) / len(sums.count) if noise else 0.0
+        count = np.clip(np.nan_to_num(sums.count), least, 1e300)
+        share = count / max(float(count.max()), 1e-300)
+        weights = np.maximum(share, 1e-12) / np.maximum(share, 1e-12).sum()
+        # What a column's categories sum to is the count, but for values outside the declared ones.
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+            seen = self._per_column(sums.table)
+            if noise:
+                n = self._spread(count[:, None] * np.ones(len(self.sizes)))
+                seen = np.clip(seen, 0.5 * n, 1.5 * n)
+            profiles = sums.table / seen
+            alive = np.isfinite(profiles) & (seen > 1e-300)
+        profiles = np.where(alive, profiles, state.profiles)
+        floor = np.full_like(profiles, _TINY)
+        if noise:
+            spread = noise / count
+            profiles = state.profiles + james_stein(profiles - state.profiles, spread**2)
+            floor = np.minimum(0.5 * spread[:, None], 0.5 / self._spread_sizes)
+        return Classes(weights, self.valid(profiles, floor))
+
+    def objective(self, state: Classes, release: Release[ClassSums]) -> float:
+        """Mean log-likelihood."""
+        sums = release.statistics
+        assert sums.likelihood is not None
+        return float(sums.likelihood / sums.count.sum())
+
+    def valid(self, profiles: Array, floor: Array | float) -> Array:
+        """Probabilities that are positive and sum to one in each column."""
+        raised = np.maximum(np.clip(np.nan_to_num(profiles), 0.0, 1e300), floor)
+        raised = raised / self._spread(np.maximum.reduceat(raised, self._starts, axis=-1))
+        raised = np.maximum(raised, _TINY)
+        return np.asarray(raised / self._per_column(raised))
+
+    @cached_property
+    def _starts(self) -> NDArray[np.int64]:
+        return np.cumsum((0, *self.sizes[:-1])).astype(np.int64)
+
+    @cached_property
+    def _spread_sizes(self) -> Array:
+        return np.repeat(np.asarray(self.sizes, dtype=float), self.sizes)
+
+    def _spread(self, per_column: Array) -> Array:
+        """A number per column (..., d) as one per category (..., p)."""
+        return np.repeat(per_column, self.sizes, axis=-1)
+
+    def _per_column(self, table: Array) -> Array:
+        """Each column's sum, repeated for its categories."""
+        return self._spread(np.add.reduceat(table, self._starts, axis=-1))
+
+
+def spectral_classes(
+    second: Array, sizes: tuple[int, ...], count: float, k: int, rng: np.random.Generator
+) -> Classes:
+    """Where to start, from pairs alone: marginals, and classes along their main dependences.
+
+    Across columns the covariance of the indicators is sum_k w_k (profile_k - mean)(...)', of rank
+    K - 1; within a column it is not, so those blocks are filled in from the rest (principal
+    factors). Classes are put on the corners of a regular simplex in that subspace, turned at
+    random (there is nothing to turn for two classes).
+    """
+    p, d = sum(sizes), len(sizes)
+    model = CategoricalModel(sizes)
+    matrix = np.clip(np.nan_to_num(smat(second, p)), -1e150, 1e150) * (d / max(count, 1.0))
+    marginal = model.valid(np.diag(matrix), 0.01 / model._spread_sizes)
+    column = np.repeat(np.arange(d), sizes)
+    inside = column[:, None] == column
+    covariance = np.where(inside, 0.0, np.clip(matrix, 0.0, 1.0) - np.outer(marginal, marginal))
+    rank = min(k - 1, p)
+    axes = np.zeros((p, rank))
+    for _ in range(20):
+        values, vectors = np.linalg.eigh(covariance)
+        axes = vectors[:, p - rank :] * np.sqrt(np.maximum(values[p - rank :], 0.0))
+        covariance = np.where(inside, axes @ axes.T, covariance)
+    corners = np.linalg.qr(np.eye(k) - 1 / k)[0][:, :rank] * math.sqrt(k)
+    turn = np.linalg.qr(rng.standard_normal((rank, rank)))[0] if rank else np.zeros((0, 0))
+    # Never quite alike: a class that sits on the marginals would stay there.
+    jitter = 0.02 * rng.standard_normal((k, p)) * marginal
+    profiles = marginal + corners @ turn @ axes.T + jitter
+    return Classes(np.full(k, 1 / k), model.valid(profiles, 0.1 * marginal))
+
+
+def told_apart(column: NDArray[Any], name: str, strict: bool) -> NDArray[Any]:
+    """A column's values; raises for missing ones and for what cannot be a category.
+
+    ``strict``: for infinity too. (A private fit says nothing about values but that some are NaN.)
+    """
+    column = np.asarray(column)
+    if column.dtype.kind in "fc" and np.isnan(column).any():
+        raise ValueError("Input X contains NaN: remove or impute missing values first")
+    if strict and column.dtype.kind == "f" and np.isinf(column).any():
+        raise ValueError("Input X contains infinity, which is no category; remove such rows")
+    if column.dtype.kind == "c":
+        raise ValueError("Complex data not supported: categories are strings, numbers or booleans")
+    if column.dtype.kind == "O":
+        for value in column:
+            if value is None or value != value:
+                raise ValueError("Input X contains NaN: remove or impute missing values first")
+            if not isinstance(value, str | bytes | int | float | np.generic):
+                raise TypeError(
+                    f"column {name!r}: argument must be a string or a number, not a {type(value)}"
+                )
+    return column
+
+
+def meaning(value: Any) -> Any:
+    """What a value is compared by: the number it is or spells, else its text.
+
+    Whether a file or a list came as numbers or, for the sake of one odd entry, as words must not
+    matter to all the other records: that entry's owner could be seen in it.
+    """
+    text = value.decode("latin-1") if isinstance(value, bytes) else value
+    if isinstance(text, str) and text.lower() in ("true", "false"):
+        return float(text.lower() == "true")
+    try:
+        return float(text)
+    except (TypeError, ValueError, OverflowError):
+        return str(text)
+
+
+def distinct(values: NDArray[Any]) -> list[Any]:
+    """The values that occur, sorted; of those that mean the same, one."""
+    found = set(values.tolist()) if values.dtype.kind == "O" else np.unique(values).tolist()
+    ordered = sorted(found, key=lambda value: (isinstance(value, str), value))
+    return list({meaning(value): value for value in reversed(ordered)}.values())[::-1]
+
+
+def declared(given: Any, found: list[list[Any]] | None, d: int) -> list[NDArray[Any]]:
+    """The categories of each column, checked."""
+    if found is None:
+        nested = [isinstance(part, list | tuple | np.ndarray) for part in given]
+        if len(nested) == 0 or (any(nested) and not all(nested)):
+            raise ValueError("categories must be a list of lists, or one list for all columns")
+        found = [list(part) for part in given] if nested[0] else [list(given)] * d
+    if len(found) != d:
+        raise ValueError(f"categories has {len(found)} lists, but there are {d} columns")
+    for j, part in enumerate(found):
+        if not part or len({meaning(value) for value in part}) < len(part):
+            raise ValueError(f"categories of column {j} must be at least one, each of them once")
+    kinds = [np.asarray(part).dtype.kind for part in found]
+    return [
+        np.asarray(part)
+        if kind in "biuf" and not any(isinstance(v, str) for v in part)
+        else np.asarray(part, dtype=object)
+        for part, kind in zip(found, kinds, strict=True)
+    ]
+
+
+def codes_of(values: NDArray[Any], known: NDArray[Any]) -> NDArray[np.int64]:
+    """The position of each value among the known ones, by :func:`meaning`; -1 for none."""
+    table = {meaning(value): code for code, value in enumerate(known.tolist())}
+    if values.dtype.kind not in "biuf":
+        seen: dict[Any, int] = {}
+        for value in values.tolist():
+            if value not in seen:
+                seen[value] = table.get(meaning(value), -1)
+        return np.array([seen[value] for value in values.tolist()], dtype=np.int64)
+    numbers = np.array(sorted(key for key in table if isinstance(key, float)))
+    if not len(numbers):
+        return np.full(len(values), -1)
+    codes = np.array([table[number] for number in numbers.tolist()])
+    at = np.minimum(np.searchsorted(numbers, values.astype(np.float64)), len(numbers) - 1)
+    return np.where(numbers[at] == values.astype(np.float64), codes[at], -1)

@@ -1,0 +1,106 @@
+"""How latent classes are fitted: exactly, and on noisy tables."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ...blocks.moments import SumsQuery
+from ...blocks.preamble import Preamble
+from ...budget import Allowance, Part
+from ...core import Release, Stage
+from ...em import ExactEM, Fit
+from ...noise.exact import Exact
+from . import model as lca
+from .model import CategoricalModel, Classes, ClassQuery, PairsQuery
+
+__all__ = ["ExactClasses", "PrivateClasses"]
+
+_PAIRS_SHARE = 0.15
+
+
+@dataclass(frozen=True)
+class ExactClasses:
+    """Pairs, then EM, from so many starts."""
+
+    sizes: tuple[int, ...]
+    components: int
+    max_iter: int
+    tol: float
+    n_init: int
+    rng: np.random.Generator
+
+    def stages(self) -> Generator[Stage, Release[Any], Fit[Classes]]:
+        """The plan."""
+        sums = (yield Stage(SumsQuery(), Exact(), "sums")).statistics
+        if int(sums.rows) < self.components:
+            raise ValueError(
+                f"n_samples={int(sums.rows)} row(s) of data, but at least {self.components} are "
+                "needed for this number of components"
+            )
+        if not float(sums.count) > 0:
+            raise ValueError("the sample weights sum to zero: no record counts")
+        second = (yield Stage(PairsQuery(self.sizes), Exact(), "pairs")).statistics.second
+        fits: list[Fit[Classes]] = []
+        for _ in range(self.n_init):
+            known = (second, self.sizes, float(sums.count), self.components)
+            model, start = CategoricalModel(self.sizes), lca.spectral_classes(*known, self.rng)
+            em = ExactEM(model, start, self.max_iter, lambda gain, a, b: gain < self.tol)
+            fits.append((yield from em.stages()))
+        return max(fits, key=lambda fit: fit.objective)
+
+
+@dataclass(frozen=True)
+class PrivateClasses:
+    """Count, pairs, then EM on noisy tables; the mean of the second half."""
+
+    preamble: Preamble
+    allowance: Allowance
+    sizes: tuple[int, ...]
+    components: int
+    n_iter: int | None
+    most: int
+    adaptive: bool
+    rng: np.random.Generator
+
+    @staticmethod
+    def parts(
+        preamble: Preamble, sizes: tuple[int, ...], k: int, n_iter: int | None, most: int
+    ) -> list[Part]:
+        """How the budget is shared out."""
+        p, left, rounds = sum(sizes), 1.0 - preamble.share(), n_iter or min(10, most)
+        return [
+            *preamble.parts(),
+            Part("pairs", left * _PAIRS_SHARE, [("gaussian", p * (p + 1) // 2)]),
+            Part("em", left * (1 - _PAIRS_SHARE), [("gaussian", k * (1 + p))] * rounds),
+        ]
+
+    def stages(self) -> Generator[Stage, Release[Any], tuple[Classes, int]]:
+        """The plan; its result is the classes and the number of iterations."""
+        ground = yield from self.preamble.stages(self.allowance, self.adaptive)
+        cap, k = self.preamble.cap_weight, self.components
+        noise = self.allowance.noise("pairs", ground.rows)
+        second = (yield Stage(PairsQuery(self.sizes, cap), noise, "pairs")).statistics.second
+        state = lca.spectral_classes(second, self.sizes, ground.count, k, self.rng)
+        model = CategoricalModel(self.sizes, cap, ground.count)
+        total = self._iterations(model.query(state), ground.count)
+        late: list[Classes] = []
+        for t in range(total):
+            noise = self.allowance.noise("em", ground.rows, total)
+            state = model.m_step(state, (yield Stage(model.query(state), noise, f"EM {t + 1}")))
+            if t >= total // 2:
+                late.append(state)
+        weights = np.mean([c.weights for c in late], axis=0)
+        profiles = model.valid(np.mean([c.profiles for c in late], axis=0), 0.0)
+        return Classes(weights / weights.sum(), profiles), total
+
+    def _iterations(self, query: ClassQuery, count: float) -> int:
+        """As many as keep a class's share known to a tenth in each; data-free."""
+        if self.n_iter is not None or not self.adaptive:
+            return self.n_iter or min(10, self.most)
+        moved = query.groups(self.allowance.neighbours)[0].sensitivity
+        level = self.allowance.multiplier("em", 1) * moved * self.components / count
+        return int(min(max((0.1 / level) ** 2, 4), self.most))

@@ -1,0 +1,113 @@
+"""Private factor analysis: the second moment is released; every iteration after it is free."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ...blocks.preamble import Ground, Preamble
+from ...blocks.private_moments import BoundedMomentsQuery, NoisyMoments
+from ...blocks.sensitivity import MomentWeights
+from ...blocks.shrink import clip_radius, consistency
+from ...budget import Allowance, Part
+from ...core import Release, Stage
+from ...tree import Array
+from ..gaussian_mixture.model import Mixture
+from ..gaussian_mixture.query import BoundedQuery
+
+__all__ = ["FACTOR_RECIPES", "PrivateCovarianceFit", "PrivateCovariancePlan"]
+
+FACTOR_RECIPES = ("whitened", "joint")
+_FRAME_SHARES = (0.3, 0.7)
+# A second look, in the frame of the first, is worth its budget where the noise of each of its
+# numbers is below this, against variances of about one (measured in experiments/factors).
+_SHARP = 0.7
+
+
+@dataclass(frozen=True)
+class PrivateCovarianceFit:
+    """Mean and positive definite covariance in the data's coordinates. Public."""
+
+    mean: Array
+    covariance: Array
+    ground: Ground
+
+
+@dataclass(frozen=True)
+class PrivateCovariancePlan:
+    """Count, bounds, and mean and covariance.
+
+    ``"joint"`` is one release about the region's centre, as in 004; ``"whitened"`` is two, the
+    second in the frame of the first: more accurate where the region is much wider than the data and
+    the noise is small. ``"auto"`` looks once, and then decides from the noise level alone whether
+    to look closer or to repeat the same look and average, which is as good as one of both budgets.
+    """
+
+    preamble: Preamble
+    allowance: Allowance
+    recipe: str
+    adaptive: bool
+
+    @staticmethod
+    def parts(preamble: Preamble, recipe: str) -> list[Part]:
+        """How the budget is shared out."""
+        d, left = preamble.d, 1.0 - preamble.share()
+        size = 1 + d + d * (d + 1) // 2
+        shares = (1.0,) if recipe == "joint" else _FRAME_SHARES
+        return preamble.parts() + [
+            Part(f"frame {i}", left * share, [("gaussian", size)])
+            for i, share in enumerate(shares, start=1)
+        ]
+
+    def stages(self) -> Generator[Stage, Release[Any], PrivateCovarianceFit]:
+        """Generate the stages."""
+        ground = yield from self.preamble.stages(self.allowance, self.adaptive)
+        region = ground.region
+        closer = self.recipe == "whitened" or (self.recipe == "auto" and self._sharp(ground))
+        moments = yield from self._look(ground, "frame 1")
+        if self.recipe != "joint" and not closer:
+            moments = moments.averaged((yield from self._look(ground, "frame 2")))
+        # Records spread evenly over a box have a third of its half width squared as variance.
+        even = region.reach**2 / region.d / 3
+        mean, covariance = moments.gaussian(even, 1e-6 * even, region.reach**2)
+        if closer:
+            mean, covariance = yield from self._closer(ground, mean, covariance)
+        covariance = covariance * np.outer(region.scale, region.scale)
+        return PrivateCovarianceFit(
+            region.to_data(region.inside(mean[None])[0]), covariance, ground
+        )
+
+    def _sharp(self, ground: Ground) -> bool:
+        """Whether a look in the frame of an earlier one sees more than noise; needs no data."""
+        d = self.preamble.d
+        w = MomentWeights.balanced(d, clip_radius(d), count=False)
+        sensitivity = w.l2(ground.allowance.neighbours) * self.preamble.cap_weight
+        deviation = ground.allowance.multiplier("frame 2") * sensitivity / (w.w2 * ground.count)
+        return deviation < _SHARP
+
+    def _look(self, ground: Ground, part: str) -> Generator[Stage, Release[Any], NoisyMoments]:
+        """The moments in unit coordinates: nothing is clipped but to the region."""
+        w = MomentWeights.balanced(self.preamble.d, ground.region.reach, count=False)
+        query = BoundedMomentsQuery(ground.region, w, self.preamble.cap_weight)
+        release = yield Stage(query, ground.allowance.noise(part, ground.rows), part)
+        return NoisyMoments.of(release, w, ground.count)
+
+    def _closer(
+        self, ground: Ground, centre: Array, covariance: Array
+    ) -> Generator[Stage, Release[Any], tuple[Array, Array]]:
+        """The moments again, in coordinates whitened by what is known already."""
+        d = self.preamble.d
+        r = clip_radius(d)
+        w = MomentWeights.balanced(d, r, count=False)
+        mixture = Mixture("full", np.ones(1), centre[None], covariance[None])
+        query = BoundedQuery(
+            mixture, ground.region, w, "whitened", ground.rows, self.preamble.cap_weight
+        )
+        release = yield Stage(query, ground.allowance.noise("frame 2", ground.rows), "frame 2")
+        moments = NoisyMoments.of(release, w, ground.count)
+        mean, white = moments.gaussian(1.0, 0.02, 1e3, consistency(d, r))
+        lower = np.linalg.cholesky(covariance)
+        return centre + lower @ mean, lower @ white @ lower.T

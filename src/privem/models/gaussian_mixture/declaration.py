@@ -1,0 +1,9 @@
+"""What the model declares about itself."""
+
+from ...declaration import Declaration
+
+MODELS: tuple[Declaration, ...] = (
+    Declaration(
+        "GaussianMixture", "models.gaussian_mixture.estimator", "gmm", count="n_components"
+    ),
+)

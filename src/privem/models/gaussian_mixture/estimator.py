@@ -1,0 +1,350 @@
+"""The Gaussian mixture estimator."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
+
+from ...estimator.advice import advise_at_end
+from ...estimator.parameters import (
+    check_float,
+    check_int,
+    check_option,
+    check_samples,
+)
+from ...estimator.synthetic import Synthetic
+from ...estimator.terms import forget_private
+from ...estimator.verbose import Verbose
+from ...tree import Array
+from .density import MixtureDensity
+from .model import COVARIANCE_TYPES, Mixture
+from .plan import MixturePlan
+from .private_fit import fit_privately, refuse_exact_only
+from .query import RECIPES
+from .start import given_prior, starts
+
+__all__ = ["GaussianMixture"]
+
+_INITS = ("kmeans", "k-means++", "random", "random_from_data")
+
+
+class GaussianMixture(Synthetic, MixtureDensity):
+    """Gaussian mixture model, fitted privately by Expectation Maximization.
+
+    The fit is differentially private unless ``epsilon=None``. Then it is exact, and a drop-in for
+    :class:`sklearn.mixture.GaussianMixture`: the same parameters, attributes and methods, many
+    times faster, in memory that does not grow with the data. Either fits files (``.npy``, ``.csv``,
+    ``.parquet``) without loading them, takes sample weights, and offers posterior modes.
+
+    Parameters
+    ----------
+    n_components : int, default=1
+        Number of components.
+    covariance_type : {"full", "tied", "diag", "spherical"}, default="full"
+        Shape of the covariances, as in scikit-learn.
+    tol : float, default=1e-3
+        Exact fits stop when the mean log-likelihood gains less than this in one iteration.
+    reg_covar : float, default=1e-6
+        Added to every variance.
+    max_iter : int, default=100
+        At most so many iterations, also of a private fit (see ``n_iter``).
+    n_init : int, default=1
+        Number of starts; the best result is kept. The first is deterministic. Exact fits only.
+    init_params : {"kmeans", "k-means++", "random", "random_from_data"}, default="kmeans"
+        How to start. ``"kmeans"`` splits the data by sums alone, so that weighting a record by two
+        and repeating it mean the same; the others look at single rows, as scikit-learn's do.
+    weights_init, means_init, precisions_init : array-like, optional
+        Given starting values, as in scikit-learn.
+    random_state : int, RandomState or None
+        For starts after the first, for starts that draw rows, and for ``sample``.
+    warm_start : bool, default=False
+        Continue from the last fit.
+    verbose, verbose_interval : int
+        Print progress, every so many iterations.
+    prior : {None, "map"}, default=None
+        ``"map"`` gives the posterior mode under a Dirichlet prior on the weights and a
+        Normal-inverse-Wishart prior on each component, set by the next five.
+    weight_concentration_prior : float, default=2
+        Dirichlet parameter alpha of each component.
+    mean_prior : array-like of shape (n_features,), optional
+        Prior mean; zero by default.
+    mean_precision_prior : float, default=1
+        kappa_0: how many records the prior mean is worth.
+    degrees_of_freedom_prior : float, optional
+        nu_0; ``n_features + 2`` by default.
+    covariance_prior : float or array-like of shape (n_features, n_features), default=0.1
+        S_0; a number means that times the identity.
+    epsilon : float or None, default=1.0
+        The privacy budget of the whole fit; ``None`` fits exactly, without any privacy.
+    delta : float, default=1e-6
+        The probability with which the promise may fail; keep it well below one over the records.
+        ``0`` is pure differential privacy: ``mechanism="laplace"`` (which ``"auto"`` then means),
+        ``bounds``, and either ``neighbours="replace-one"`` or ``max_rows``.
+    bounds : (low, high), dict, float or None
+        Public limits of each feature: ``(low, high)``, each a number or a list, or by column name
+        ``{"age": (0, 120), ...}``; or the radius of a ball about the origin. Records outside are
+        pulled in. ``None``: estimated from the data by noisy histograms, out of the budget.
+    mechanism : {"auto", "whitened", "joint", "ggg", "llg", "laplace"}, default="auto"
+        How sums are released; ``"auto"`` is ``"whitened"`` with the structure the noise supports.
+    accountant : str, default="auto"
+        The tightest that is valid; or, raising where it is not: ``"gdp" "zcdp" "zcdp-loose" "rdp"
+        "pld" "moments" "advanced" "advanced-classical" "linear" "linear-classical"``.
+    neighbours : {"add-remove", "replace-one"}, default="add-remove"
+        Which change the promise hides; with ``"replace-one"`` the number of records is public.
+    n_iter : int, optional
+        Iterations of a private fit; chosen from the noise level by default.
+    max_weight : float, default=1
+        Public cap on ``sample_weight`` in a private fit; larger ones are cut.
+    max_rows : int, optional
+        A public limit on the number of records, for the floating-point error of their sums. With
+        ``delta=0`` somebody must know one; otherwise a thousandth of delta pays for a noisy bound.
+        It is taken on trust and never compared with the data.
+    n_jobs : int, optional
+        Threads over blocks of rows; ``None`` uses as many as BLAS may.
+
+    Attributes
+    ----------
+    weights_, means_, covariances_, precisions_, precisions_cholesky_ : ndarray
+        The fitted parameters, shaped as scikit-learn's.
+    n_iter_ : int
+    privacy_, bounds_, structure_ : private fits only
+        The statement; the bounds used; ``"single"``, ``"tied"`` or ``covariance_type``.
+    converged_ : bool, exact fits only
+    lower_bound_ : float, exact fits only
+        Mean log-likelihood (with a prior: plus the mean log prior density) at the last E-step.
+    lower_bounds_ : list of float, exact fits only
+        The same for every iteration.
+    n_features_in_, feature_names_in_ : as in scikit-learn
+    feature_types_in_ : list of str, the declared type of each column
+
+    Notes
+    -----
+    A component that no record belongs to keeps its mean and covariance and its weight goes to
+    (almost) zero. A covariance that is not positive definite has its eigenvalues raised to
+    ``reg_covar``, or to 1e-12 of each column's variance where that is larger.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from privem import GaussianMixture
+    >>> rng = np.random.default_rng(0)
+    >>> X = np.concatenate([rng.normal(0, 1, (500, 2)), rng.normal(6, 1, (300, 2))])
+    >>> private = GaussianMixture(n_components=2, bounds=(-5, 12)).fit(X)
+    >>> private.privacy_.epsilon
+    1.0
+    >>> exact = GaussianMixture(n_components=2, epsilon=None).fit(X)
+    >>> np.round(np.sort(exact.weights_), 3).tolist()
+    [0.375, 0.625]
+    """
+
+    _saved: ClassVar[tuple[str, ...]] = (
+        "weights_",
+        "means_",
+        "covariances_",
+        "precisions_",
+        "precisions_cholesky_",
+        "converged_",
+        "n_iter_",
+        "lower_bound_",
+        "lower_bounds_",
+        "privacy_",
+        "bounds_",
+        "structure_",
+    )
+
+    _mechanisms: ClassVar[tuple[str, ...]] = tuple(RECIPES)
+    _needed: ClassVar[tuple[str, ...]] = _saved[:5]
+
+    def __init__(
+        self,
+        n_components: int = 1,
+        *,
+        covariance_type: str = "full",
+        tol: float = 1e-3,
+        reg_covar: float = 1e-6,
+        max_iter: int = 100,
+        n_init: int = 1,
+        init_params: str = "kmeans",
+        weights_init: Any = None,
+        means_init: Any = None,
+        precisions_init: Any = None,
+        random_state: Any = None,
+        warm_start: bool = False,
+        verbose: int = 0,
+        verbose_interval: int = 10,
+        prior: str | None = None,
+        weight_concentration_prior: float = 2.0,
+        mean_prior: Any = None,
+        mean_precision_prior: float = 1.0,
+        degrees_of_freedom_prior: float | None = None,
+        covariance_prior: Any = 0.1,
+        epsilon: float | None = 1.0,
+        delta: float = 1e-6,
+        bounds: Any = None,
+        mechanism: str = "auto",
+        accountant: str = "auto",
+        neighbours: str = "add-remove",
+        n_iter: int | None = None,
+        max_weight: float = 1.0,
+        max_rows: int | None = None,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.n_components = n_components
+        self.covariance_type = covariance_type
+        self.tol = tol
+        self.reg_covar = reg_covar
+        self.max_iter = max_iter
+        self.n_init = n_init
+        self.init_params = init_params
+        self.weights_init = weights_init
+        self.means_init = means_init
+        self.precisions_init = precisions_init
+        self.random_state = random_state
+        self.warm_start = warm_start
+        self.verbose = verbose
+        self.verbose_interval = verbose_interval
+        self.prior = prior
+        self.weight_concentration_prior = weight_concentration_prior
+        self.mean_prior = mean_prior
+        self.mean_precision_prior = mean_precision_prior
+        self.degrees_of_freedom_prior = degrees_of_freedom_prior
+        self.covariance_prior = covariance_prior
+        self.epsilon = epsilon
+        self.delta = delta
+        self.bounds = bounds
+        self.mechanism = mechanism
+        self.accountant = accountant
+        self.neighbours = neighbours
+        self.n_iter = n_iter
+        self.max_weight = max_weight
+        self.max_rows = max_rows
+        self.n_jobs = n_jobs
+
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, *, groups: Any = None) -> Self:
+        """Fit the mixture.
+
+        Parameters
+        ----------
+        X : array, data frame, path or rows
+            The records: ``(n_samples, n_features)``, or a ``.npy``, ``.csv`` or ``.parquet`` file
+            (or folder of files), what :func:`privem.data.read_file` returns, or a
+            :class:`privem.federation.Federation` of parties that keep them.
+        y : ignored, or str
+            With a path, the name of a column to leave out, such as a label.
+        sample_weight : array-like of shape (n_samples,), optional
+            How much each record counts; with a path, the name of a column.
+        groups : array-like of shape (n_samples,) or str, optional
+            Who each record belongs to: a private fit then hides the person. With a frame or a path,
+            the name of a column, which is then no feature.
+
+        Returns
+        -------
+        self
+        """
+        self._check_parameters()
+        if self.epsilon is not None:
+            fit_privately(self, X, y, sample_weight, groups)
+            return self
+        warm = self._warm()
+        rows = self._open(X, y, sample_weight, groups)
+        d = rows.n_features
+        plan = MixturePlan(
+            self._called(),
+            self.n_components,
+            self.covariance_type,
+            float(self.reg_covar),
+            given_prior(self, d),
+            self.max_iter,
+            self.tol,
+            starts(self, rows),
+            warm,
+        )
+        with Verbose(self, self.verbose, self.verbose_interval):
+            _, fit = self._run(plan, rows)
+        forget_private(self)
+        self._set_mixture(fit.state)
+        self.converged_, self.n_iter_ = fit.converged, fit.n_iter
+        self.lower_bound_, self.lower_bounds_ = fit.objective, fit.history
+        if not self.converged_ and self.max_iter > 0:
+            advise_at_end(
+                "Best performing initialization did not converge. Try different init parameters, "
+                "or increase max_iter, tol, or check for degenerate data.",
+                ConvergenceWarning,
+            )
+        return self
+
+    def fit_predict(
+        self, X: Any, y: Any = None, sample_weight: Any = None, *, groups: Any = None
+    ) -> NDArray[np.int64]:
+        """Fit, then :meth:`predict` the same rows; the labels are not private."""
+        self.fit(X, y, sample_weight=sample_weight, groups=groups)
+        return self.predict(self._features(X, groups))
+
+    def sample(self, n_samples: int = 1) -> tuple[Array, NDArray[np.int64]]:
+        """Draw records from the fitted mixture; as a table: :meth:`sample_frame`.
+
+        Returns
+        -------
+        X : ndarray of shape (n_samples, n_features)
+            The records, component by component.
+        y : ndarray of shape (n_samples,)
+            The component each was drawn from.
+        """
+        check_is_fitted(self)
+        check_samples(n_samples)
+        rng = check_random_state(self.random_state)
+        mixture = self._mixture()
+        counts = rng.multinomial(n_samples, mixture.weights / mixture.weights.sum())
+        parts = []
+        for k, count in enumerate(counts):
+            # W (x - mean) is standard normal, so x = mean + W^-1 z.
+            z = rng.standard_normal((count, self.n_features_in_))
+            w = mixture.whiteners[k]
+            parts.append(mixture.means[k] + (np.linalg.solve(w, z.T).T if w.ndim == 2 else z / w))
+        return np.vstack(parts), np.repeat(np.arange(len(counts)), counts)
+
+    def _marginals(self) -> tuple[Array, Array]:
+        return self.means_, self._mixture().deviations
+
+    def _check_parameters(self) -> None:
+        check_int("n_components", self.n_components, 1)
+        check_option("covariance_type", self.covariance_type, COVARIANCE_TYPES)
+        check_float("tol", self.tol, 0.0)
+        check_float("reg_covar", self.reg_covar, 0.0)
+        check_int("max_iter", self.max_iter, 0)
+        check_int("n_init", self.n_init, 1)
+        check_option("init_params", self.init_params, _INITS)
+        check_option("prior", self.prior, (None, "map"))
+        check_int("verbose_interval", self.verbose_interval, 1)
+        if self.epsilon is not None:
+            self._terms(None)
+            refuse_exact_only(self)
+
+    def _warm(self) -> tuple[Mixture, float] | None:
+        if not (self.warm_start and hasattr(self, "converged_")):
+            return None
+        if len(self.means_) != self.n_components:
+            raise ValueError(
+                f"warm_start: the last fit had {len(self.means_)} components, "
+                f"n_components is {self.n_components}; fit a fresh estimator"
+            )
+        return self._mixture(), self.lower_bound_
+
+    def _set_mixture(self, mixture: Mixture) -> None:
+        self.weights_, self.means_ = mixture.weights, mixture.means
+        self.covariances_ = mixture.covariances
+        w, p = mixture.whiteners, mixture.precisions
+        match self.covariance_type:
+            case "full":
+                self.precisions_cholesky_, self.precisions_ = np.swapaxes(w, 1, 2).copy(), p
+            case "tied":
+                self.precisions_cholesky_, self.precisions_ = w[0].T.copy(), p[0]
+            case "diag":
+                self.precisions_cholesky_, self.precisions_ = w.copy(), p
+            case _:
+                self.precisions_cholesky_, self.precisions_ = w[:, 0].copy(), p[:, 0].copy()

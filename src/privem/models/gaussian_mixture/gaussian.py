@@ -1,0 +1,141 @@
+"""One Gaussian, privately: two releases of its moments, the second in the frame of the first.
+
+Where only variances are asked for (a diag or spherical mixture of many columns), its covariance is
+a diagonal throughout: 2 d numbers are released instead of d^2/2, by the same query with another
+covariance type and under the same bound (:mod:`privem.blocks.sensitivity`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Generator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ...blocks.region import Region
+from ...blocks.sensitivity import MomentWeights
+from ...blocks.shrink import (
+    clip_radius,
+    consistency,
+    james_stein,
+    operator_noise,
+    rounder,
+    soften,
+    soften_each,
+)
+from ...budget import Allowance
+from ...core import Release, Stage
+from ...linalg import smat
+from ...tree import Array
+from .model import Mixture
+from .query import BoundedQuery, BoundedSums
+
+__all__ = ["PrivateGaussian", "frame_size", "only_variances"]
+
+# Up to so many columns the frame of a diag or spherical mixture is a full covariance: see
+# :mod:`privem.models.kmeans.frame`.
+_MOST_TURNED = 256
+
+# Relative noise of a covariance that costs less than clipping heavy tails would.
+_TOLERATED = 0.1
+
+
+def only_variances(covariance_type: str, d: int) -> bool:
+    """Whether the frame of such a mixture is diagonal."""
+    return covariance_type in ("diag", "spherical") and d > _MOST_TURNED
+
+
+def frame_size(d: int, diagonal: bool) -> int:
+    """How many numbers each release has."""
+    return 1 + d + (d if diagonal else d * (d + 1) // 2)
+
+
+@dataclass(frozen=True)
+class PrivateGaussian:
+    """Mean and covariance in unit coordinates.
+
+    Parameters
+    ----------
+    region : Region
+    count : float
+        Number of records, public or released.
+    rows : float
+        A bound on it, for the floating-point error.
+    allowance : Allowance
+        With parts ``"frame 1"`` and ``"frame 2"``.
+    cap_weight : float
+    diagonal : bool
+        The covariance is its diagonal, (d,).
+    """
+
+    region: Region
+    count: float
+    rows: float
+    allowance: Allowance
+    cap_weight: float = 1.0
+    diagonal: bool = False
+
+    def stages(self) -> Generator[Stage, Release[Any], tuple[Array, Array]]:
+        """Generate the stages."""
+        d = self.region.d
+        one = np.ones(d) if self.diagonal else np.eye(d)
+        centre, covariance = np.zeros(d), one * self.region.reach**2 / d
+        # At first the frame is the region itself: no record is clipped.
+        centre, covariance = yield from self._step(
+            "frame 1", self.region.reach / math.sqrt(self.region.reach**2 / d), centre, covariance
+        )
+        return (yield from self._step("frame 2", self._radius("frame 2"), centre, covariance))
+
+    def refine(
+        self, centre: Array, covariance: Array, releases: int = 1
+    ) -> Generator[Stage, Release[Any], tuple[Array, Array]]:
+        """One more look, with the budget of the part ``"em"`` or one of so many parts of it."""
+        r = self._radius("em", releases)
+        return (yield from self._step("em", r, centre, covariance, releases))
+
+    def _radius(self, part: str, releases: int = 1) -> float:
+        """As wide as the noise allows: real tails are heavier than a Gaussian's."""
+        d, neighbours = self.region.d, self.allowance.neighbours
+        w = MomentWeights.balanced(d, clip_radius(d), count=False, diagonal=self.diagonal)
+        entry = w.l2(neighbours) * self.allowance.multiplier(part, releases) / w.w2
+        noise = (entry if self.diagonal else float(operator_noise(d, entry))) / self.count
+        return clip_radius(d, noise=noise, tolerated=_TOLERATED)
+
+    def _step(
+        self, part: str, r: float, centre: Array, covariance: Array, releases: int = 1
+    ) -> Generator[Stage, Release[Any], tuple[Array, Array]]:
+        d = self.region.d
+        w = MomentWeights.balanced(d, r, count=False, diagonal=self.diagonal)
+        shape = "diag" if self.diagonal else "full"
+        mixture = Mixture(shape, np.ones(1), centre[None], covariance[None])
+        query = BoundedQuery(mixture, self.region, w, "whitened", self.rows, self.cap_weight)
+        release = yield Stage(query, self.allowance.noise(part, self.rows, releases), part)
+        sums: BoundedSums = release.statistics
+        mean = sums.total / (w.w1 * self.count)
+        mean = james_stein(mean, np.array([release.spread / (w.w1 * self.count)]) ** 2)[0]
+        factor = w.w2 * self.count * (1.0 if part == "frame 1" else consistency(d, r))
+        noise = release.spread / factor
+        if self.diagonal:
+            white = _variances(sums.second[0] / factor, mean, noise)
+            root = np.sqrt(covariance)
+            return self.region.inside((centre + root * mean)[None])[0], covariance * white
+        second, share = rounder(smat(sums.second[0], d) / factor, noise)
+        size = float(operator_noise(d, noise)) * (share + 1 / d)
+        # A variance too small costs far more than one too large: never below half its noise.
+        low = float(np.clip(size / 2, 0.02, 1.0))
+        white = soften(second - np.outer(mean, mean), low, size, 1e3)
+        lower = np.linalg.cholesky(covariance)
+        return self.region.inside((centre + lower @ mean)[None])[0], lower @ white @ lower.T
+
+
+def _variances(second: Array, mean: Array, noise: float) -> Array:
+    """Of each column, from second moments: drawn to their mean by what noise explains, positive."""
+    d = len(second)
+    level = second.mean()
+    away = second - level
+    share = max(0.0, 1.0 - (d - 1) * noise**2 / max(float(away @ away), 1e-300))
+    size = noise * (share + 1 / math.sqrt(d))
+    low = float(np.clip(size / 2, 0.02, 1.0))
+    return soften_each(level + share * away - mean**2, low, size, 1e3)

@@ -1,0 +1,7 @@
+"""What the model declares about itself."""
+
+from ...declaration import Declaration
+
+MODELS: tuple[Declaration, ...] = (
+    Declaration("KMeans", "models.kmeans.estimator", "kmeans", count="n_clusters"),
+)

@@ -1,0 +1,339 @@
+"""The k-means estimator."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.spatial.distance import cdist
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
+
+from ...core import Block, Rows, Scratch
+from ...data import LocalSource
+from ...estimator.advice import advise, advise_at_end
+from ...estimator.base import Estimator
+from ...estimator.inits import all_rows, given_centres, row_centres
+from ...estimator.parameters import check_float, check_int, check_option
+from ...estimator.terms import forget_private
+from ...estimator.verbose import Verbose, VerboseLloyd
+from ...federation import Federation
+from ...kernels.nearest import nearest
+from ...tree import Array
+from .plan import KMeansPlan
+from .private_plan import KMEANS_RECIPES, PrivateKMeansPlan
+
+__all__ = ["KMeans"]
+
+
+class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Estimator):  # type: ignore[misc]
+    """k-means clustering, fitted privately by Lloyd's algorithm.
+
+    The fit is differentially private unless ``epsilon=None``. Then it is exact, and a drop-in for
+    :class:`sklearn.cluster.KMeans`. Either fits files without loading them, in memory that does not
+    grow with the data.
+
+    Parameters
+    ----------
+    n_clusters : int, default=8
+        Number of clusters.
+    init : {"split", "k-means++", "random"}, array-like or callable, default="split"
+        Where to start. ``"split"`` splits the data by sums alone, so that weighting a record by
+        two and repeating it mean the same. ``"k-means++"`` (on a sample of rows) and
+        ``"random"`` (rows) look at single rows. An array gives the centres; a callable is called
+        with ``(X, n_clusters, random_state)`` for each start, X being all rows as an array.
+    n_init : int or "auto", default="auto"
+        Number of starts; the smallest inertia is kept. ``"auto"`` is 10 for ``"random"`` and
+        callables, else 1. Exact fits only.
+    max_iter : int, default=300
+        At most so many iterations, also of a private fit (see ``n_iter``).
+    tol : float, default=1e-4
+        Exact fits stop when the centres move less than this times the mean variance.
+    verbose : int, default=0
+        Print progress; of an exact fit, the inertia at each iteration and why it stopped.
+    random_state : int, RandomState or None
+        For starts other than the first split.
+    copy_x, algorithm : accepted for compatibility
+        Data are never changed; ``"lloyd"`` and ``"elkan"`` give the same answer.
+    epsilon : float or None, default=1.0
+        The privacy budget of the whole fit; ``None`` fits exactly, without any privacy.
+    delta, bounds, neighbours, max_weight, max_rows : see :class:`privem.GaussianMixture`
+        ``delta=0`` goes with ``"dplloyd"`` (which ``"auto"`` then means) and ``"ll"``.
+    accountant : str, default="auto"
+        The tightest that is valid; or, raising where it is not: ``"gdp" "zcdp" "zcdp-loose" "rdp"
+        "pld" "moments" "advanced" "advanced-classical" "linear" "linear-classical"``.
+    mechanism : {"auto", "whitened", "joint", "gg", "ll", "dplloyd"}, default="auto"
+        How sums are released; ``"auto"`` is ``"whitened"``: measured from the last centres.
+        ``"gg"`` and ``"ll"`` are paper 003's, ``"dplloyd"`` the baseline of 004.
+    n_iter : int, optional
+        Iterations of a private fit; chosen from the noise level by default.
+    n_jobs : int, optional
+        Threads over blocks of rows; ``None`` uses as many as BLAS may.
+
+    Attributes
+    ----------
+    cluster_centers_ : ndarray of shape (n_clusters, n_features)
+    n_iter_ : int
+    privacy_, bounds_ : private fits only
+        The statement, and the bounds used.
+    labels_ : ndarray of shape (n_samples,), exact fits only
+        Cluster of each training record.
+    inertia_ : float, exact fits only
+        Weighted sum of squared distances to the nearest centre.
+    n_features_in_, feature_names_in_ : as in scikit-learn
+    feature_types_in_ : list of str, the declared type of each column
+
+    Notes
+    -----
+    A cluster that loses all its records keeps its centre (scikit-learn moves it to a far record,
+    which would make the result depend on a single row).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from privem import KMeans
+    >>> X = np.array([[1.0, 2], [1, 4], [1, 0], [10, 2], [10, 4], [10, 0]])
+    >>> KMeans(n_clusters=2, bounds=(0, 12)).fit(X).privacy_.epsilon
+    1.0
+    >>> exact = KMeans(n_clusters=2, epsilon=None).fit(X)
+    >>> exact.cluster_centers_[:, 1].tolist()
+    [2.0, 2.0]
+    >>> len(set(exact.predict([[0, 0], [12, 3]])))
+    2
+    """
+
+    _saved: ClassVar[tuple[str, ...]] = (
+        "cluster_centers_",
+        "inertia_",
+        "n_iter_",
+        "privacy_",
+        "bounds_",
+    )
+    _mechanisms: ClassVar[tuple[str, ...]] = KMEANS_RECIPES
+    _sparse: ClassVar[bool] = True
+    _needed: ClassVar[tuple[str, ...]] = _saved[:1]
+
+    def __init__(
+        self,
+        n_clusters: int = 8,
+        *,
+        init: Any = "split",
+        n_init: int | str = "auto",
+        max_iter: int = 300,
+        tol: float = 1e-4,
+        verbose: int = 0,
+        random_state: Any = None,
+        copy_x: bool = True,
+        algorithm: str = "lloyd",
+        epsilon: float | None = 1.0,
+        delta: float = 1e-6,
+        bounds: Any = None,
+        mechanism: str = "auto",
+        accountant: str = "auto",
+        neighbours: str = "add-remove",
+        n_iter: int | None = None,
+        max_weight: float = 1.0,
+        max_rows: int | None = None,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.n_clusters = n_clusters
+        self.init = init
+        self.n_init = n_init
+        self.max_iter = max_iter
+        self.tol = tol
+        self.verbose = verbose
+        self.random_state = random_state
+        self.copy_x = copy_x
+        self.algorithm = algorithm
+        self.epsilon = epsilon
+        self.delta = delta
+        self.bounds = bounds
+        self.mechanism = mechanism
+        self.accountant = accountant
+        self.neighbours = neighbours
+        self.n_iter = n_iter
+        self.max_weight = max_weight
+        self.max_rows = max_rows
+        self.n_jobs = n_jobs
+
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, *, groups: Any = None) -> Self:
+        """Fit the centres; parameters as :meth:`privem.GaussianMixture.fit`.
+
+        ``X`` may also be a sparse array, here and wherever rows are taken: blocks of it are made
+        dense while they are read, never the whole.
+        """
+        self._check_parameters()
+        if self.epsilon is not None:
+            return self._fit_privately(X, y, sample_weight, groups)
+        rows = self._open(X, y, sample_weight, groups)
+        starts = self._starts(rows)
+        plan = KMeansPlan(self._called(), self.n_clusters, self.max_iter, self.tol, starts)
+        with VerboseLloyd(self, self.verbose):
+            frame, fit = self._run(plan, rows)
+        forget_private(self)
+        self.cluster_centers_ = fit.state.centres
+        self.n_iter_ = fit.n_iter
+        if isinstance(rows, Federation):
+            # Labels are the parties' own business: each may predict its rows.
+            self._forget()
+            self.inertia_ = -fit.objective * frame.count
+            return self._warn(fit.converged)
+        source = LocalSource(rows, self.n_jobs)
+        # Filled in place: a list of parts and their concatenation would be twice the labels.
+        self.labels_, self.inertia_, at = np.empty(int(frame.rows), dtype=np.int32), 0.0, 0
+        used = np.zeros(self.n_clusters, dtype=np.bool_)
+        for labels, inertia in source.each(self._assign, block_rows=4088):
+            self.labels_[at : at + len(labels)] = labels
+            self.inertia_ += inertia
+            at += len(labels)
+            used[labels] = True
+        if not used.all():
+            advise_at_end(
+                f"Number of distinct clusters ({used.sum()}) found smaller than n_clusters "
+                f"({self.n_clusters}). Possibly due to duplicate points in X.",
+                ConvergenceWarning,
+            )
+        return self._warn(fit.converged)
+
+    def _warn(self, converged: bool) -> Self:
+        if not converged:
+            advise_at_end(
+                "k-means did not converge: increase max_iter or tol",
+                ConvergenceWarning,
+            )
+        return self
+
+    def _fit_privately(self, X: Any, y: Any, sample_weight: Any, groups: Any) -> Self:
+        source, people = self._open_privately(X, y, sample_weight, groups)
+        d = self.n_features_in_
+        terms = self._terms(d, isotropic=True)
+        preamble = terms.preamble(people, d, isotropic=True)
+        start = None
+        if not isinstance(self.init, str):
+            start = given_centres(self.init, self.n_clusters, d)
+        parts = PrivateKMeansPlan.parts(
+            preamble, self.n_clusters, terms.recipe, self.n_iter, start is not None, self.max_iter
+        )
+        counted = preamble.count is None
+        plan = PrivateKMeansPlan(
+            preamble,
+            terms.allowance(parts, counted),
+            self.n_clusters,
+            terms.recipe,
+            self.n_iter,
+            terms.adaptive,
+            np.random.default_rng(check_random_state(self.random_state).randint(2**31, size=4)),
+            start,
+            self.max_iter,
+        )
+        meter = terms.meter(counted)
+        with Verbose(self, self.verbose, 1, "k-means"):
+            fit = self._run_privately(plan, source, meter)
+        # A private start moves centres to where records are, so it counts where nothing follows it.
+        self.cluster_centers_, self.n_iter_ = fit.centres, max(fit.iterations, 1)
+        self._set_ground(fit.ground, terms, meter, people)
+        return self
+
+    def _assign(self, block: Block, scratch: Scratch) -> tuple[NDArray[np.int32], float]:
+        """Labels and inertia of a block; distances from differences, so that no digits are lost."""
+        origin = self.cluster_centers_.mean(axis=0)
+        _, label, _ = nearest(block.X, origin, self.cluster_centers_ - origin, scratch)
+        away = block.X - self.cluster_centers_[label]
+        squares = np.einsum("ij,ij->i", away, away)
+        inertia = squares.sum() if block.weight is None else squares @ block.weight
+        return label.astype(np.int32), float(inertia)
+
+    def fit_predict(
+        self, X: Any, y: Any = None, sample_weight: Any = None, *, groups: Any = None
+    ) -> NDArray[np.int32]:
+        """Fit, then :meth:`predict` the same rows; the labels are not private."""
+        self.fit(X, y, sample_weight=sample_weight, groups=groups)
+        return self.predict(self._features(X, groups))
+
+    def fit_transform(
+        self, X: Any, y: Any = None, sample_weight: Any = None, *, groups: Any = None
+    ) -> Array:
+        """Fit, then :meth:`transform` the same rows; the distances are not private."""
+        self.fit(X, y, sample_weight=sample_weight, groups=groups)
+        return self.transform(self._features(X, groups))
+
+    def predict(self, X: Any) -> NDArray[np.int32]:
+        """Index of the nearest centre of each record."""
+        check_is_fitted(self)
+        return np.concatenate([labels for labels, _ in self._each(X, self._assign)])
+
+    def transform(self, X: Any) -> Array:
+        """Distance of each record to each centre."""
+        check_is_fitted(self)
+
+        def distances(block: Block, scratch: Scratch) -> Array:
+            # From differences: expanding the square would lose half the digits near a centre.
+            return np.asarray(cdist(block.X, self.cluster_centers_))
+
+        return np.concatenate(list(self._each(X, distances)))
+
+    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
+        """Minus the (weighted) sum of squared distances to the nearest centre."""
+        check_is_fitted(self)
+        parts = self._each(X, self._assign, weight=sample_weight)
+        return -float(sum(inertia for _, inertia in parts))
+
+    @property
+    def _n_features_out(self) -> int:
+        return len(self.cluster_centers_)
+
+    def _refuse_exact_only(self) -> None:
+        """What looks at single rows, or fits more than once, has no place in a private fit."""
+        if self.n_init not in ("auto", 1):
+            raise ValueError(
+                "a private fit cannot use n_init > 1: choosing the best of several fits would read "
+                "the data again; or fit with epsilon=None"
+            )
+        if callable(self.init) or (isinstance(self.init, str) and self.init != "split"):
+            raise ValueError(
+                f"a private fit cannot use init={self.init!r}, which looks at single rows; leave "
+                "it out, or give an array of centres, which counts as public"
+            )
+
+    def _check_parameters(self) -> None:
+        check_int("n_clusters", self.n_clusters, 1)
+        check_int("max_iter", self.max_iter, 1)
+        check_float("tol", self.tol, 0.0)
+        check_option("algorithm", self.algorithm, ("lloyd", "elkan"))
+        if self.n_init != "auto":
+            check_int("n_init", self.n_init, 1)
+        if isinstance(self.init, str):
+            check_option("init", self.init, ("split", "k-means++", "random"))
+        if self.epsilon is not None:
+            self._terms(None)
+            self._refuse_exact_only()
+
+    def _starts(self, rows: Rows) -> list[Any]:
+        k, d = self.n_clusters, rows.n_features
+        random = check_random_state(self.random_state)
+        if not (isinstance(self.init, str) or callable(self.init)):
+            if self.n_init not in ("auto", 1):
+                advise(
+                    "Explicit initial center position passed: performing only one init in KMeans "
+                    f"instead of n_init={self.n_init}.",
+                    RuntimeWarning,
+                )
+            return [given_centres(self.init, k, d)]
+        runs = self.n_init
+        if runs == "auto":
+            runs = 1 if self.init in ("split", "k-means++") else 10
+        if callable(self.init):
+            X = all_rows(rows)
+            drawn = (self.init(X, k, random_state=random) for _ in range(int(runs)))
+            return [given_centres(centres, k, d) for centres in drawn]
+        starts: list[Any] = []
+        for turn in range(int(runs)):
+            rng = np.random.default_rng(random.randint(2**31, size=4))
+            if self.init == "split":
+                starts.append(rng if turn else None)
+            else:
+                starts.append(row_centres(rows, k, self.init, rng))
+        return starts

@@ -1,0 +1,104 @@
+"""k-means: the mixture's straight line with hard assignments."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...blocks.moments import Frame
+from ...core import Block, Release, Scratch
+from ...kernels.nearest import nearest, nearest_block_rows
+from ...linalg import svec
+from ...tree import Array
+
+__all__ = ["ClusterSums", "Clusters", "KMeansModel", "NearestQuery"]
+
+
+@dataclass(frozen=True)
+class Clusters:
+    """Cluster centres, (K, d)."""
+
+    centres: Array
+
+
+@dataclass(frozen=True)
+class ClusterSums:
+    """Weight and sum of each cluster about the query's origin, and the inertia.
+
+    ``second`` (K, packed) is there only if asked for: the second moments that splitting needs.
+    """
+
+    count: Array
+    total: Array
+    inertia: Array | None = None
+    second: Array | None = None
+
+
+@dataclass(frozen=True)
+class NearestQuery:
+    """Counts and sums of the records nearest to each centre."""
+
+    clusters: Clusters
+    origin: Array
+    second_moments: bool = False
+
+    @property
+    def block_rows(self) -> int:
+        """Rows per call."""
+        return nearest_block_rows(len(self.origin), len(self.clusters.centres))
+
+    def __call__(self, block: Block, scratch: Scratch) -> ClusterSums:
+        """Sum a block."""
+        centres = self.clusters.centres - self.origin
+        x, label, distance = nearest(block.X, self.origin, centres, scratch)
+        weight = np.ones(len(label)) if block.weight is None else block.weight
+        member = scratch.take("member", (len(centres), len(label)))
+        np.equal(np.arange(len(centres))[:, None], label, out=member, casting="unsafe")
+        if block.weight is not None:
+            member *= weight
+        second = None
+        if self.second_moments:
+            second = _second_moments(x, label, block.weight, len(centres))
+        return ClusterSums(member.sum(axis=1), member @ x.T, np.asarray(distance @ weight), second)
+
+
+def _second_moments(
+    x: Array, label: NDArray[np.int64], weight: Array | None, n_clusters: int
+) -> Array:
+    """Packed ``sum x x'`` of each cluster; records are sorted, so each is multiplied once."""
+    order = np.argsort(label, kind="stable")
+    edges = np.searchsorted(label[order], np.arange(n_clusters + 1))
+    x = x[:, order]
+    weighted = x if weight is None else x * weight[order]
+    pairs = itertools.pairwise(edges)
+    return np.stack([svec(weighted[:, low:high] @ x[:, low:high].T) for low, high in pairs])
+
+
+@dataclass(frozen=True)
+class KMeansModel:
+    """Lloyd's algorithm. A cluster that loses all its records keeps its centre."""
+
+    frame: Frame
+
+    def query(self, state: Clusters) -> NearestQuery:
+        """Assign under the current centres."""
+        return NearestQuery(state, self.frame.origin)
+
+    def m_step(self, state: Clusters, release: Release[ClusterSums]) -> Clusters:
+        """Centres move to the mean of their records.
+
+        Total: a cluster with no positive count, or whose mean is not finite, stays where it is.
+        """
+        sums, origin = release.statistics, release.query.origin
+        count = np.maximum(sums.count, np.finfo(float).tiny)[:, None]
+        with np.errstate(over="ignore", invalid="ignore"):
+            centres = origin + sums.total / count
+        moved = (sums.count > 0)[:, None] & np.isfinite(centres).all(axis=1, keepdims=True)
+        return Clusters(np.where(moved, centres, state.centres))
+
+    def objective(self, state: Clusters, release: Release[ClusterSums]) -> float:
+        """Minus the mean squared distance to the nearest centre."""
+        return -float(release.statistics.inertia or 0.0) / self.frame.count

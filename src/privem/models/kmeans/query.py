@@ -1,0 +1,158 @@
+"""The bounded statistics of k-means.
+
+A record goes to its nearest public centre c_k and is measured from there in units of a public
+spread s: ``u = (y - c_k) / s``, pulled onto the ball of radius r. Released together: per cluster
+``w0`` and ``w1 u``, and over all of them ``w2 |u|^2``, which tells the next spread.
+
+Sensitivity: the vector of one record is (w0 e_k, w1 e_k u, w2 |u|^2), squared norm at most
+B = w0^2 + w1^2 r^2 + w2^2 r^4. Two records' vectors have inner product [k = k'] (w0^2 + w1^2 <u,
+u'>) + w2^2 |u|^2 |u'|^2 >= min(0, min h) with h of :mod:`privem.blocks.sensitivity`, as |u|^2
+|u'|^2 >= <u, u'>^2. So the bounds derived there hold.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from ...blocks.region import Region
+from ...blocks.rounding import gamma
+from ...blocks.sensitivity import MomentWeights, apart, capped
+from ...core import Block, Group, Scratch
+from ...kernels.nearest import nearest_block_rows, nearest_centre
+from ...kernels.scratch import short_buffers
+from ...tree import Array
+
+__all__ = ["BoundedClusterQuery", "BoundedClusterSums", "cluster_releases"]
+
+
+@dataclass(frozen=True)
+class BoundedClusterSums:
+    """Weighted counts (K,), sums (K, d), and (unless released apart) the pooled square."""
+
+    count: Array
+    total: Array
+    square: Array | None
+
+
+def cluster_releases(recipe: str, components: int, d: int) -> list[tuple[str, int]]:
+    """Kind of noise and number of numbers of each group that one iteration releases."""
+    match recipe:
+        case "whitened":
+            return [("gaussian", components * (1 + d) + 1)]
+        case "joint":
+            return [("gaussian", components * (1 + d))]
+        case "gg":
+            return [("gaussian", components), *[("gaussian", d)] * components]
+        case "ll":
+            return [("laplace", components), *[("laplace", d)] * components]
+        case "dplloyd":
+            return [("laplace", components * (1 + d))]
+    raise ValueError(f"unknown recipe {recipe!r}")
+
+
+@dataclass(frozen=True)
+class BoundedClusterQuery:
+    """Counts and sums of the records nearest to each public centre, in unit coordinates.
+
+    ``"whitened"``: as described above. ``"joint"``: one group, measured from the region's centre.
+    ``"gg"`` and ``"ll"``: counts and each cluster's sum apart, Gaussian or Laplace (003).
+    ``"dplloyd"``: counts and sums with Laplace noise of one L1 sensitivity (the baseline of 004).
+    """
+
+    centres: Array
+    region: Region
+    weights: MomentWeights
+    spread: float
+    recipe: str
+    cap_weight: float = 1.0
+
+    @property
+    def block_rows(self) -> int:
+        """Rows per call."""
+        return nearest_block_rows(self.region.d, len(self.centres))
+
+    @cached_property
+    def local(self) -> bool:
+        """Whether records are measured from their centre."""
+        return self.recipe == "whitened"
+
+    @cached_property
+    def _step(self) -> float:
+        """Lattice of coordinates and centres on which scores are exact.
+
+        Which centre is nearest must not depend on rounding, and so on where in a block a record
+        stands: it would be a jump that no bound covers. With q fractional bits, products have 2 q
+        and a score, at most 2 d in size, fits 53 bits: every order of summation gives the same
+        number. Proof: docs/proofs/release.md, section 5.
+        """
+        return float(2.0 ** -((51 - math.ceil(math.log2(2 * self.region.d))) // 2))
+
+    @cached_property
+    def _lattice_centres(self) -> Array:
+        inside = self.region.inside(self.centres)
+        return np.asarray(np.rint(inside / self._step) * self._step)
+
+    def __call__(self, block: Block, scratch: Scratch) -> BoundedClusterSums:
+        """Sum a block."""
+        x = self.region.to_unit(block.X, scratch).T
+        weight = capped(block.weight, self.cap_weight, len(block.X))
+        with short_buffers():
+            return self._sums(x, weight, scratch)
+
+    def _sums(self, x: Array, weight: Array | None, scratch: Scratch) -> BoundedClusterSums:
+        step, centres, w = self._step, self._lattice_centres, self.weights
+        x *= 1.0 / step
+        np.trunc(x, out=x)  # towards the centre, so that no record leaves the region
+        x *= step
+        label, distance = nearest_centre(x, centres, scratch)
+        member = scratch.take("member", (len(centres), len(label)))
+        np.equal(np.arange(len(centres))[:, None], label, out=member, casting="unsafe")
+        if weight is not None:
+            member *= weight
+        count = w.w0 * member.sum(axis=1)
+        if not self.local:
+            return BoundedClusterSums(count, w.w1 * (member @ x.T), None)
+        # x - c, and its squared length, are exact: see _step.
+        x -= np.take(centres.T, label, axis=1, out=scratch.take("centre", x.shape), mode="clip")
+        reach = self.spread * w.radius
+        beyond = np.maximum(np.sqrt(distance) / reach, 1.0)
+        x *= np.divide(1.0 / self.spread, beyond, out=beyond)
+        square = np.minimum(distance, reach**2) / self.spread**2
+        total = square.sum() if weight is None else square @ weight
+        return BoundedClusterSums(count, w.w1 * (member @ x.T), np.asarray([w.w2 * float(total)]))
+
+    def groups(self, neighbours: str) -> list[Group]:
+        """Sensitivities: above for one group; apart as in :mod:`privem.blocks.sensitivity`."""
+        k, d = self.centres.shape
+        w, cap = self.weights, self.cap_weight
+        parts = cluster_releases(self.recipe, k, d)
+        if self.recipe in ("whitened", "joint"):
+            return [Group("clusters", slice(0, parts[0][1]), w.l2(neighbours) * cap)]
+        if self.recipe == "dplloyd":
+            # A record adds one count and one sum; replaced, it may take both from another cluster.
+            one = w.w0 + w.w1 * apart("total", "laplace", "full", "add-remove", d, w.radius)
+            twice = 2.0 if neighbours == "replace-one" else 1.0
+            return [Group("clusters", slice(0, parts[0][1]), one * twice * cap, "laplace")]
+        found, at = [], 0
+        for index, (kind, size) in enumerate(parts):
+            part = "total" if index else "count"
+            weight = w.w1 if index else w.w0
+            bound = apart(part, kind, "full", neighbours, d, w.radius) * weight * cap
+            found.append(Group(f"{part} {index}", slice(at, at + size), bound, kind))
+            at += size
+        return found
+
+    def rounding(self, rows: float) -> float:
+        """Bound on the floating-point error of the sum over ``rows`` records.
+
+        Labels are exact (see ``_step``); what is left are the roundings of u and of the sums.
+        """
+        w, r = self.weights, self.weights.radius
+        shift = gamma(self.region.d + 16) * r
+        moved = w.w1 * shift + w.w2 * (2 * r * shift + shift**2)
+        sums = gamma(self.block_rows + 64) * (math.sqrt(w.bound) + moved)
+        return rows * (moved + sums)

@@ -1,0 +1,301 @@
+"""``private_mean``: one number per column, and what it cost."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from ...blocks.region import Region
+from ...core import Rows, Source
+from ...data import ArrayRows, FrameRows, LocalSource, is_rows, is_table, read_file
+from ...data.array import as_numbers, unmasked
+from ...data.checks import refuse_nan
+from ...data.frame import is_frame
+from ...data.owned import Owned, group_column, labels_of
+from ...data.persons import split_frame
+from ...data.read import refuse_kind
+from ...estimator.federated import begin_mean, federated_people, refuse_pure, refuse_rows_arguments
+from ...estimator.measured import Measured, say_measured
+from ...estimator.opening import private_rows
+from ...estimator.parameters import check_float, check_int, check_option, check_sizes
+from ...estimator.people import People
+from ...estimator.terms import ESTIMATED, Terms
+from ...federation import Federation
+from ...local import Crowd
+from ...run import run
+from ...statement import Statement
+from ...tree import Array
+from .plan import MEAN_METHODS, PrivateMeanPlan
+
+__all__ = ["PrivateMean", "private_mean"]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class PrivateMean(Measured):
+    """A mean that may be published, and the statement that says so.
+
+    It passes for a number or an array where one is expected: ``float(mean)``, ``f"{mean:.2f}"``,
+    ``round(mean, 1)``, ``2 * mean``, ``np.asarray(mean)``; columns are found by position or name:
+    ``mean["age"]``. Printed, it is the mean with its noise and the bound on its bias, and the
+    statement.
+
+    Parameters
+    ----------
+    value : float or ndarray of shape (n_columns,)
+        A number where x had one dimension.
+    privacy : Statement
+    deviation : float or ndarray
+        Standard deviation of the noise that was added, in the units of the mean: the noise is
+        smaller than it two times in three, and than twice as much 95 times in 100.
+    bias : float
+        Bound on what truncation moved the mean by (its length, over all columns), if ``tau``
+        holds. Noise comes on top; the true bias is usually far smaller.
+    names : tuple of str or None
+        Of the columns.
+
+    Examples
+    --------
+    >>> import polars as pl
+    >>> from privem import private_mean
+    >>> people = pl.DataFrame({"age": [31.0, 47.0] * 5000, "height": [1.7, 1.8] * 5000})
+    >>> mean = private_mean(people, epsilon=1.0, tau=[2000.0, 4.0])
+    >>> 30 < mean["age"] < 48, sorted(mean.to_dict())
+    (True, ['age', 'height'])
+    """
+
+    value: Any
+    privacy: Statement
+    deviation: Any
+    bias: float
+    names: tuple[str, ...] | None = None
+
+    def _lines(self) -> list[str]:
+        """The mean and the noise of each column, and the bound on the bias."""
+        values, noise = np.ravel(self.value), np.ravel(self.deviation)
+        said = [say_measured(float(v), float(s)) for v, s in zip(values, noise, strict=True)]
+        if len(said) == 1:
+            return [f"{said[0]}, {self._bias(float(noise[0]))}"]
+        lines = [f"{name}: {text}" for name, text in zip(self.to_dict(), said, strict=True)]
+        return [*lines, f"{self._bias(float(noise.min()))} (its length, over all columns)"]
+
+    def _bias(self, noise: float) -> str:
+        digits = max(0, 2 - math.floor(math.log10(noise))) if 1e-12 < noise < 1e15 else 3
+        small = self.bias < 1e15
+        return f"bias at most {self.bias:,.{digits}f}" if small else f"bias at most {self.bias:g}"
+
+    def __getitem__(self, which: int | str) -> float:
+        """The mean of a column, by position or name."""
+        if isinstance(which, str):
+            if self.names is None or which not in self.names:
+                raise KeyError(f"no column {which!r}; there are {self.names or 'no names'}")
+            which = self.names.index(which)
+        return float(np.ravel(self.value)[which])
+
+    def to_dict(self) -> dict[str, float]:
+        """Column names (or positions) and their means."""
+        names = self.names or tuple(str(j) for j in range(np.size(self.value)))
+        return dict(zip(names, np.ravel(self.value).tolist(), strict=True))
+
+
+def private_mean(
+    x: Any,
+    *,
+    epsilon: float = 1.0,
+    delta: float = 1e-6,
+    tau: Any = None,
+    centre: Any = 0.0,
+    method: str = "auto",
+    failure: float = 0.05,
+    accountant: str = "auto",
+    neighbours: str = "add-remove",
+    trust: str = "central",
+    groups: Any = None,
+    max_rows: int | None = None,
+    n_jobs: int | None = None,
+) -> PrivateMean:
+    """The mean of records, however heavy their tails, under differential privacy.
+
+    Parameters
+    ----------
+    x : array-like of shape (n,) or (n, d), frame, column of a frame, path or Federation
+        The records. NaN is refused; infinities are pulled in like any outlier.
+    epsilon, delta : float
+        The whole budget. ``delta=0`` is pure differential privacy, with Laplace noise: it needs
+        ``tau``, and either ``neighbours="replace-one"`` or ``max_rows``.
+    tau : float or array-like of shape (d,), optional
+        A public bound on the second moment of each column about ``centre``. ``None``: scale and
+        place of the bulk are found privately, out of the same budget; the bound on the bias then
+        rests on what was found, not on knowledge.
+    centre : float or array-like of shape (d,), default=0
+        A public guess of the mean; ignored where ``tau`` is None.
+    method : {"auto", "theorem 2", "lemma 1"}, default="auto"
+        How records are bounded. ``"auto"`` pulls them onto half the ball at which the worst bias
+        equals the noise: within a quarter of the smallest proved error, and better where tails are
+        lighter than the worst. The others are paper 000's smoothed truncation with its printed
+        parameters.
+    failure : float, default=0.05
+        The failure probability (zeta) of the paper's parameters; ``"auto"`` needs none.
+    accountant : str, default="auto"
+        The tightest that is valid; or, raising where it is not: ``"gdp" "zcdp" "zcdp-loose" "rdp"
+        "pld" "moments" "advanced" "advanced-classical" "linear" "linear-classical"``.
+    neighbours : see :class:`privem.GaussianMixture`
+    trust : {"central", "local"}, default="central"
+        ``"local"``: every person's own device adds the noise, and nobody needs to be trusted; any
+        two records are neighbours and the number of people is public. It needs ``tau``. The error
+        is larger by the square root of the number of people.
+    groups : array-like of shape (n,) or str, optional
+        Whom each record belongs to: the person becomes the unit of privacy and counts once, as the
+        average of their records. With a frame or a file, the name of a column, which is then left
+        out. Not with ``trust="local"``.
+    max_rows : see :class:`privem.GaussianMixture`
+    n_jobs : int, optional
+        Threads over blocks of rows.
+
+    Returns
+    -------
+    PrivateMean
+        The mean with its statement (``.privacy``), the standard deviation of its noise
+        (``.deviation``) and a bound on its bias (``.bias``); passes for a number or an array.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from privem import private_mean
+    >>> x = np.random.default_rng(0).standard_t(3, size=100_000) + 1.0
+    >>> mean = private_mean(x, epsilon=1.0, tau=4.0)
+    >>> abs(float(mean) - 1.0) < 0.1
+    True
+    >>> mean.privacy.epsilon, mean.privacy.delta
+    (1.0, 1e-06)
+    """
+    check_option("trust", trust, ("central", "local"))
+    check_option("method", method, MEAN_METHODS)
+    failure = check_float("failure", failure, 0.0, strict=True)
+    if not 1e-300 <= failure < 1:
+        raise ValueError(f"failure is a probability from 1e-300 to below 1, got {failure}")
+    if n_jobs is not None:
+        check_int("n_jobs", n_jobs, -(2**31))
+    relation = "replace-one" if trust == "local" else neighbours
+    terms = Terms.check(
+        *(epsilon, delta, None, "auto", accountant, relation, 1.0, None),
+        mechanisms=("auto", "laplace"),
+        max_rows=max_rows,
+    )
+    check_option("neighbours", neighbours, ("add-remove", "replace-one"))
+    if trust == "local" and (tau is None or groups is not None):
+        raise ValueError(
+            "trust='local' needs tau, a public bound on the second moment, and has no groups: "
+            "every person sends one message about one record"
+        )
+    if delta == 0 and (trust == "local" or method == "theorem 2"):
+        raise ValueError("delta=0 is for trust='central' and for methods other than 'theorem 2'")
+    refuse_pure(x, delta, max_rows)
+    if isinstance(x, Federation):
+        refuse_rows_arguments(None, groups)
+        told = {"epsilon": epsilon, "delta": delta, "tau": tau, "centre": centre, "method": method}
+        told |= {"failure": failure, "accountant": accountant, "neighbours": neighbours}
+        begin_mean(x, told | {"trust": trust})
+    rows, flat = _open(x, groups)
+    d = rows.n_features
+    moment = None if tau is None else _per_column("tau", tau, d)
+    if moment is not None and not (moment > 0).all():
+        raise ValueError("tau must be above 0: it bounds a second moment")
+    if moment is not None:
+        check_sizes("the root of tau", np.sqrt(moment))
+    origin = _per_column("centre", centre, d)
+    check_sizes("centre", origin, least=0.0)
+    source, people = _source(rows, groups, trust, n_jobs)
+    counted = people.public_count(relation)
+    region = None if moment is None else Region.around_origin(1.0, d)
+    preamble = replace(terms, region=region).preamble(people, d)
+    parts = PrivateMeanPlan.parts(preamble)
+    plan = PrivateMeanPlan(
+        preamble,
+        terms.allowance(parts, counted is None),
+        origin,
+        moment,
+        method,
+        (terms.epsilon, terms.delta, failure),
+        terms.adaptive,
+        trust == "local",
+    )
+    meter = terms.meter(counted is None)
+    fit = run(plan, source, None, meter)
+    public = people.public(relation) | terms.public_limit
+    if moment is not None:
+        public["second moments about the centre"] = ", ".join(f"{t:g}" for t in moment)
+        public["centre"] = ", ".join(f"{c:g}" for c in origin)
+    else:
+        public["scale and place of the bulk"] = ESTIMATED
+    statement = Statement.of(meter, people.unit, relation, public, trust, "mean")
+    statement = people.signed(statement)
+    names = None if rows.names is None else tuple(rows.names)
+    value = float(fit.mean[0]) if flat else fit.mean
+    deviation = float(fit.deviation[0]) if flat else fit.deviation
+    return PrivateMean(value, statement, deviation, fit.bias, names)
+
+
+def _open(x: Any, groups: Any) -> tuple[Rows, bool]:
+    """Rows to take the mean of, NaN refused; and whether they are single numbers."""
+    rows: Rows
+    refuse_kind(x)
+    if is_table(x):
+        return private_rows(read_file(x, groups=group_column(x, groups))), False
+    if is_rows(x):
+        return private_rows(x), False
+    if is_frame(x):
+        x, labels = split_frame(x, groups) if isinstance(groups, str) else (x, None)
+        rows, flat = FrameRows(x, check=False, groups=labels), False
+    else:
+        name = getattr(x, "name", None)
+        try:
+            # A list entry by entry: NumPy would make all of it text for the sake of one.
+            values = np.asarray(unmasked(x), dtype=None if hasattr(x, "dtype") else object)
+            if values.dtype.kind not in "fiub":
+                values = as_numbers(values)
+        except (TypeError, ValueError, OverflowError):
+            raise ValueError("x must be numbers") from None
+        flat = values.ndim == 1
+        if values.ndim not in (1, 2):
+            raise ValueError(f"x has shape {values.shape}; expected one or two dimensions")
+        names = None if name is None or not flat else [str(name)]
+        rows = ArrayRows(values[:, None] if flat else values, None, names)
+    if rows.n_features == 0:
+        raise ValueError("x has no columns")
+    refuse_nan(rows)
+    return rows, flat
+
+
+def _source(rows: Rows, groups: Any, trust: str, n_jobs: int | None) -> tuple[Source, People]:
+    weighted = rows.weighted if isinstance(rows, Federation) else getattr(rows, "weight", None)
+    if weighted is not None and weighted is not False:
+        raise ValueError("private_mean has no weights: open the rows without")
+    if isinstance(rows, Federation):
+        return rows, federated_people(rows)
+    held = getattr(rows, "X", None)
+    held = getattr(rows, "frame", None) if held is None else held
+    count = None if held is None else len(held)
+    if trust == "local":
+        if getattr(rows, "groups", None) is not None:
+            raise ValueError("trust='local' has no groups: one record a person")
+        if count is None:
+            count = sum(len(block.X) for block in rows.blocks(65_536))
+        return Crowd(rows), People("person", count, False)
+    labels = labels_of(rows, groups)
+    if labels is None:
+        return LocalSource(rows, n_jobs), People("record", count, False)
+    owned = Owned.of(rows, labels)
+    return owned.source(n_jobs), People("person", owned.count, False)
+
+
+def _per_column(name: str, value: Any, d: int) -> Array:
+    try:
+        numbers = np.broadcast_to(np.asarray(value, dtype=np.float64), (d,))
+    except (TypeError, ValueError):
+        raise ValueError(f"{name} must be a number, or one per column ({d} of them)") from None
+    if not np.isfinite(numbers).all():
+        raise ValueError(f"{name} must be finite")
+    return np.array(numbers)

@@ -1,0 +1,1 @@
+"""Linear regression with missing covariates."""

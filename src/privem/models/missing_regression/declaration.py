@@ -1,0 +1,12 @@
+"""What the model declares about itself."""
+
+from ...declaration import Declaration
+
+MODELS: tuple[Declaration, ...] = (
+    Declaration(
+        "MissingCovariateRegression",
+        "models.missing_regression.estimator",
+        "missing-regression",
+        target=True,
+    ),
+)

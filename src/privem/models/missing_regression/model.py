@@ -1,0 +1,182 @@
+"""Linear regression with covariates missing at random: y = <b, x> + noise, x standard normal.
+
+NaN means missing. With D = s + |b_mis|^2 (s the noise variance) and r = y - <b_obs, x_obs>, the
+E-step of 000 is m = x on observed entries and (r/D) b_mis on missing ones, V = diag(missing) -
+b_mis b_mis'/D; the statistics are sum y m and sum (m m' + V), and the M-step is least squares. y
+given what was observed is normal with mean <b_obs, x_obs> and variance D: that is the likelihood.
+
+At b = 0 the statistics are plain moments of the observed entries. Divided by how often entries
+(and pairs of them) are observed they estimate E x y and E x x' whatever the distribution of x:
+:func:`corrected`.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from ...core import Block, Release, Scratch
+from ...linalg import smat, svec
+from ...tree import Array
+from ..symmetric.model import Symmetric, _solve
+
+__all__ = [
+    "MissingCovariateModel",
+    "MissingQuery",
+    "MissingSums",
+    "corrected",
+    "log_density",
+    "scoring",
+    "typical_length",
+]
+
+# Coefficients below the one and variances above the other keep (r/D) b_mis, its square and r^2/D
+# far from overflow.
+_LARGEST, _LEAST = 1e70, 1e-140
+
+
+@dataclass(frozen=True)
+class MissingSums:
+    """Count, sum y m (d,), packed sum m m' + V, sum y^2, how often missing (d,), likelihood."""
+
+    count: Array
+    cross: Array
+    second: Array
+    square: Array
+    missing: Array
+    likelihood: Array
+
+
+def log_density(X: Array, y: Array, state: Symmetric) -> Array:
+    """Log-density of each target given what is observed of its record (b, d)."""
+    missing = np.isnan(X)
+    residual = y - np.where(missing, 0.0, X) @ state.beta
+    total = state.variance + missing @ state.beta**2
+    return np.asarray(-0.5 * (residual**2 / total + np.log(math.tau * total)))
+
+
+@dataclass(frozen=True)
+class MissingQuery:
+    """The E-step under ``state``; the last column is the target."""
+
+    state: Symmetric
+
+    @property
+    def block_rows(self) -> int:
+        """Blocks of about a megabyte."""
+        return int(np.clip(2**16 // (len(self.state.beta) + 1), 64, 8184)) // 8 * 8
+
+    def __call__(self, block: Block, scratch: Scratch) -> MissingSums:
+        """Sum a block."""
+        b, s = self.state.beta, self.state.variance
+        X, y = np.asarray(block.X[:, :-1], dtype=np.float64), np.asarray(block.X[:, -1])
+        weight = np.ones(len(X)) if block.weight is None else block.weight
+        missing = np.isnan(X).astype(np.float64)
+        m = np.where(missing > 0, 0.0, X)
+        residual = y - m @ b
+        total = s + missing @ b**2
+        log_density = -0.5 * (residual**2 / total + np.log(math.tau * total))
+        m += missing * b * (residual / total)[:, None]
+        second = (m * weight[:, None]).T @ m
+        count = weight @ missing
+        second += np.diag(count) - np.outer(b, b) * (
+            (missing * (weight / total)[:, None]).T @ missing
+        )
+        return MissingSums(
+            np.asarray(weight.sum()),
+            (weight * y) @ m,
+            svec(second),
+            np.asarray(weight @ y**2),
+            count,
+            np.asarray(weight @ log_density),
+        )
+
+
+@dataclass(frozen=True)
+class MissingCovariateModel:
+    """E- and M-step. ``variance``: known, or ``None``: estimated, not below ``floor``."""
+
+    variance: float | None = None
+    floor: float = 1e-300
+
+    def query(self, state: Symmetric) -> MissingQuery:
+        """The expected statistics under ``state``."""
+        return MissingQuery(state)
+
+    def m_step(self, state: Symmetric, release: Release[MissingSums]) -> Symmetric:
+        """New parameters; whatever is not evidence leaves the old ones."""
+        sums = release.statistics
+        count = float(sums.count)
+        if not (math.isfinite(count) and count > 1e-300):
+            return state
+        with np.errstate(over="ignore", invalid="ignore"):
+            second, cross = smat(sums.second / count, len(state.beta)), sums.cross / count
+            beta = _solve(second, cross)
+            left = float(sums.square) / count - 2 * beta @ cross + beta @ second @ beta
+        if not (np.isfinite(beta).all() and np.abs(beta).max(initial=0.0) < _LARGEST):
+            return state
+        if self.variance is not None:
+            return Symmetric(beta, self.variance)
+        if not math.isfinite(left):
+            return Symmetric(beta, state.variance)
+        return Symmetric(beta, float(np.clip(left, max(self.floor, _LEAST), 1e150)))
+
+    def objective(self, state: Symmetric, release: Release[MissingSums]) -> float:
+        """Mean log-likelihood of y given what was observed of x."""
+        return float(release.statistics.likelihood / release.statistics.count)
+
+
+def corrected(cross: Array, second: Array, observed: Array) -> tuple[Array, Array]:
+    """E x y and E x x' from means of observed products (000 has no such estimator).
+
+    ``observed`` (d,): how often each entry is; entries are missing independently of each other. A
+    column that never is has no moments: its are zero, and so is then its coefficient.
+    """
+    seen = np.where(observed > 0, observed, 1.0)
+    pairs = np.outer(seen, seen)
+    np.fill_diagonal(pairs, seen)
+    alive = np.outer(observed > 0, observed > 0)
+    return np.where(observed > 0, cross / seen, 0.0), np.where(alive, second / pairs, 0.0)
+
+
+def scoring(
+    state: Symmetric, missing: Array, clip: float, cap: float, records: int = 40_000
+) -> tuple[Array, Array]:
+    """What bounded gradients and squares look like under the model: no data, only ``state``.
+
+    A fixed simulation of records whose entries are missing with probability ``missing`` (d,): f =
+    (gradient clipped at ``clip``; squared residual capped at ``cap``) and the score S of (b, s).
+    Returns E f, and J = E f S': the mean of f moves by J times a small change of the parameters.
+    """
+    rng = np.random.default_rng(20_000)
+    b, s, d = state.beta, state.variance, len(state.beta)
+    hidden = rng.random((records, d)) < missing
+    x = np.where(hidden, 0.0, rng.standard_normal((records, d)))
+    total = s + hidden @ b**2
+    r = rng.standard_normal(records) * np.sqrt(total)
+    share = s / total
+    even = hidden * b * (share * (r**2 / total - 1))[:, None]
+    g = x * (r * share)[:, None] + even
+    score = np.concatenate([g / s, ((r**2 / total - 1) / (2 * total))[:, None]], axis=1)
+    size = np.linalg.norm(g, axis=1, keepdims=True)
+    factor = 1 / np.maximum(size / clip, 1.0)
+    squares = np.minimum((r * share) ** 2 + (total - s) * share, cap)
+    f = np.concatenate([g * factor, squares[:, None]], axis=1)
+    # The part that is odd in r has mean zero, which the simulation need not find out. (The length
+    # is even in r: observed and missing entries are different ones.)
+    mean = np.append((even * factor).mean(axis=0), squares.mean())
+    return mean, (f - f.mean(axis=0)).T @ score / records
+
+
+def typical_length(state: Symmetric, missing: Array) -> float:
+    """Root mean square length of a gradient under the model, for entries missing so often."""
+    rng = np.random.default_rng(20_001)
+    b, s = state.beta, state.variance
+    hidden = rng.random((2000, len(b))) < missing
+    extra = hidden @ b**2
+    total = s + extra
+    share = s / total
+    seen = np.maximum((~hidden).sum(axis=1), 1)  # a length is not zero, even where nothing is seen
+    return math.sqrt(float(np.mean(s * share * seen + 2 * extra * share**2)))

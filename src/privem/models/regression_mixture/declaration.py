@@ -1,0 +1,13 @@
+"""What the model declares about itself."""
+
+from ...declaration import Declaration
+
+MODELS: tuple[Declaration, ...] = (
+    Declaration(
+        "RegressionMixture",
+        "models.regression_mixture.estimator",
+        "regression-mixture",
+        count="n_components",
+        target=True,
+    ),
+)

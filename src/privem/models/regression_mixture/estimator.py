@@ -1,0 +1,354 @@
+"""The estimator of a mixture of linear regressions."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
+
+from ...blocks.region import Region
+from ...budget import Allowance
+from ...core import Block, Rows, Scratch
+from ...data import LocalSource
+from ...estimator.advice import advise_at_end
+from ...estimator.inits import given_weights
+from ...estimator.local import asked, check_trust, planned, signed
+from ...estimator.parameters import check_array_shape, check_float, check_int, check_one_start
+from ...estimator.targets import TargetEstimator
+from ...estimator.terms import ESTIMATED, Terms, forget_private, say_region
+from ...kernels.softmax import log_normaliser
+from ...tree import Array
+from .model import Regressions
+from .plan import RegressionMixturePlan
+from .private_plan import PrivateRegressionsPlan
+
+__all__ = ["RegressionMixture"]
+
+
+class RegressionMixture(TargetEstimator):
+    """Mixture of linear regressions: each record follows one of K lines, and nobody knows which.
+
+    Every component has an intercept, coefficients, a weight and a noise variance of its own.
+
+    Parameters
+    ----------
+    n_components : int, default=2
+        Number of regressions.
+    max_iter : int, default=1000
+        At most so many iterations, also of a private fit (see ``n_iter``).
+    tol : float, default=1e-9
+        Exact fits stop when the mean log-likelihood gains less than this.
+    n_init : int, default=1
+        Starts of an exact fit, the first along the directions in which residuals grow, later ones
+        random; the best result is kept.
+    weights_init, coef_init, intercept_init, noise_variance_init : array-like, optional
+        A given start, all four or none; counts as public.
+    epsilon : float or None, default=1.0
+        The privacy budget of the whole fit; ``None`` fits exactly, without any privacy.
+    delta, neighbours, max_weight : see :class:`privem.GaussianMixture`
+    accountant : str, default="auto"
+        The tightest that is valid; or, raising where it is not: ``"gdp" "zcdp" "zcdp-loose" "rdp"
+        "pld" "moments" "advanced" "advanced-classical" "linear" "linear-classical"``.
+    bounds, target_bounds : (low, high), float, (``bounds``) dict by column name, or None
+        Public limits of X and of y; records outside are pulled in. A number r stands for (-r, r).
+        ``None``: estimated by noisy histograms, out of the budget (which pay for both if one is
+        missing).
+    mechanism : {"auto", "whitened"}, default="auto"
+        ``"whitened"``: covariates in the frame of a first private release, residuals in units of
+        each component's own deviation, pulled onto a ball.
+    trust : {"central", "local"}, default="central"
+        ``"local"``: each person's own device adds noise and sends one message; see
+        :mod:`privem.local`. It needs both bounds and very many people.
+    n_iter : int, optional
+        Iterations of a private fit; chosen from the noise level by default (10 if local).
+    random_state : int, RandomState or None
+        For starts and ``sample``.
+    n_jobs : int, optional
+        Threads over blocks of rows; ``None`` uses as many as BLAS may.
+
+    Attributes
+    ----------
+    coef_ : ndarray of shape (n_components, n_features)
+    intercept_, weights_, noise_variance_ : ndarray of shape (n_components,)
+    n_iter_ : int
+    structure_ : {"full", "single"}
+        Private fits only: ``"single"`` where the noise drowns any mixture; all components are then
+        the one regression.
+    privacy_, bounds_, target_bounds_ : private fits only
+    lower_bound_, converged_ : exact fits only
+    n_features_in_, feature_names_in_ : as in scikit-learn
+    feature_types_in_ : list of str, the declared type of each feature
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from privem import RegressionMixture
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(-1, 1, size=(30_000, 1))
+    >>> y = np.where(rng.random(30_000) < 0.4, 2 * X[:, 0], 1 - X[:, 0])
+    >>> y += 0.1 * rng.normal(size=30_000)
+    >>> model = RegressionMixture(2, bounds=1, target_bounds=3, random_state=0).fit(X, y)
+    >>> bool(np.allclose(np.sort(model.coef_[:, 0]), [-1, 2], atol=0.1))
+    True
+    """
+
+    _saved: ClassVar[tuple[str, ...]] = (
+        "coef_",
+        "intercept_",
+        "weights_",
+        "noise_variance_",
+        "n_iter_",
+        "structure_",
+        "privacy_",
+        "bounds_",
+        "target_bounds_",
+        "lower_bound_",
+        "converged_",
+    )
+    _needed: ClassVar[tuple[str, ...]] = _saved[:4]
+    _mechanisms: ClassVar[tuple[str, ...]] = ("whitened",)
+
+    def __init__(
+        self,
+        n_components: int = 2,
+        *,
+        max_iter: int = 1000,
+        tol: float = 1e-9,
+        n_init: int = 1,
+        weights_init: Any = None,
+        coef_init: Any = None,
+        intercept_init: Any = None,
+        noise_variance_init: Any = None,
+        epsilon: float | None = 1.0,
+        delta: float = 1e-6,
+        bounds: Any = None,
+        target_bounds: Any = None,
+        mechanism: str = "auto",
+        accountant: str = "auto",
+        neighbours: str = "add-remove",
+        trust: str = "central",
+        n_iter: int | None = None,
+        max_weight: float = 1.0,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.n_components = n_components
+        self.max_iter = max_iter
+        self.tol = tol
+        self.n_init = n_init
+        self.weights_init = weights_init
+        self.coef_init = coef_init
+        self.intercept_init = intercept_init
+        self.noise_variance_init = noise_variance_init
+        self.epsilon = epsilon
+        self.delta = delta
+        self.bounds = bounds
+        self.target_bounds = target_bounds
+        self.mechanism = mechanism
+        self.accountant = accountant
+        self.neighbours = neighbours
+        self.trust = trust
+        self.n_iter = n_iter
+        self.max_weight = max_weight
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, *, groups: Any = None) -> Self:
+        """Fit the regressions.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features), frame or path
+        y : array-like of shape (n_samples,), or the name of a column of the frame or file X
+        sample_weight, groups : as :meth:`privem.GaussianMixture.fit`
+        """
+        self._check_parameters()
+        rows = self._open_joined(X, y, sample_weight, finite=self.epsilon is None, groups=groups)
+        start = self._given_start()
+        rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31, size=4))
+        if self.epsilon is not None:
+            return self._fit_privately(rows, groups, start, rng)
+        names = [*self._called(), "the target"]
+        plan = RegressionMixturePlan(
+            names, self.n_components, self.max_iter, self.tol, self.n_init, rng, start
+        )
+        fit = self._run(plan, rows)
+        forget_private(self)
+        self.coef_, self.intercept_ = fit.state.in_data()
+        self.weights_, self.noise_variance_ = fit.state.weights, fit.state.variances
+        self.n_iter_, self.lower_bound_, self.converged_ = fit.n_iter, fit.objective, fit.converged
+        if not fit.converged:
+            advise_at_end(
+                "RegressionMixture did not converge: increase max_iter or tol",
+                ConvergenceWarning,
+            )
+        return self
+
+    def _fit_privately(self, rows: Rows, groups: Any, start: Any, rng: Any) -> Self:
+        d, local = self.n_features_in_, self.trust == "local"
+        terms, target = self._terms(d), self._target_terms()
+        x = terms.region
+        joined, sides = _join(x, target.region, d)
+        if local and joined is None:
+            raise ValueError(
+                "trust='local' needs bounds and target_bounds: nobody may look at all records to "
+                "find them"
+            )
+        source, people, terms = asked(self, rows, groups, replace(terms, region=joined))
+        preamble, k = terms.preamble(people, d + 1), self.n_components
+        n_iter, most = self.n_iter, self.max_iter
+        parts = PrivateRegressionsPlan.parts(preamble, k, n_iter, start is not None, most)
+
+        def make(allowance: Allowance, adaptive: bool) -> PrivateRegressionsPlan:
+            return PrivateRegressionsPlan(
+                preamble, allowance, k, n_iter, adaptive, rng, sides, start, local, most
+            )
+
+        plan, meter = planned(local, terms, preamble, parts, make)
+        fit = self._run_privately(plan, source, meter)
+        self.coef_, self.intercept_ = fit.slopes, fit.intercepts
+        self.weights_, self.noise_variance_ = fit.weights, fit.variances
+        self.n_iter_, self.structure_ = fit.structure.iterations, fit.structure.name
+        if self.structure_ != "single" or (start is not None and k > 1):
+            self.structure_ = "full"  # a given start is heeded however large the noise
+        elif k > 1:
+            # From the noise and the paid count alone: it says nothing else about the data.
+            how = "about " if preamble.count is None else ""
+            advise_at_end(
+                f"{how}{fit.ground.count:,.0f} records are too few for {k} regressions at "
+                f"epsilon={terms.epsilon:g}{', trust local' if local else ''}: all of them are one "
+                "(structure_ is 'single'); use more records, fewer features or a larger epsilon",
+            )
+        self._set_ground(fit.ground, terms, meter, people, [*self._names(), "the target"])
+        if sides is not None:  # what was given, though the rest had to be found
+            known = {
+                "bounds": ESTIMATED if x is None else say_region(x, self._names()),
+                "target bounds": say_region(target.region) if target.region else ESTIMATED,
+            }
+            self.privacy_ = replace(self.privacy_, public={**self.privacy_.public, **known})
+        self.privacy_ = signed(self.privacy_, people, local)
+        low, high = self.bounds_
+        self.bounds_ = (low[:-1], high[:-1])
+        self.target_bounds_ = (float(low[-1]), float(high[-1]))
+        return self
+
+    def predict(self, X: Any) -> Array:
+        """The mean of y given each record, over all components."""
+        return np.asarray(self.predict_components(X) @ self.weights_)
+
+    def predict_components(self, X: Any) -> Array:
+        """What each component expects of y, ``(n_samples, n_components)``."""
+        check_is_fitted(self)
+        parts = self._each(X, lambda b, s: np.asarray(b.X @ self.coef_.T + self.intercept_))
+        return np.concatenate(list(parts))
+
+    def component_proba(self, X: Any, y: Any) -> Array:
+        """Probability of each component given x and y, ``(n_samples, n_components)``."""
+
+        def share(block: Block, scratch: Scratch) -> Array:
+            joint = self._log_joint(block)
+            log_normaliser(joint, scratch)
+            return joint.T.copy()
+
+        return self._each_joined(X, y, share)
+
+    def component_labels(self, X: Any, y: Any) -> NDArray[np.int64]:
+        """The most probable component given x and y."""
+        labels: NDArray[np.int64] = self.component_proba(X, y).argmax(axis=1)
+        return labels
+
+    def log_likelihood(self, X: Any, y: Any) -> Array:
+        """Log-density of each target given its record."""
+        return self._each_joined(X, y, lambda b, s: log_normaliser(self._log_joint(b), s).copy())
+
+    def score(self, X: Any, y: Any) -> float:
+        """Mean log-density of the targets given the records."""
+        return float(np.mean(self.log_likelihood(X, y)))
+
+    def sample(self, X: Any) -> tuple[Array, NDArray[np.int64]]:
+        """Draw a target for each record, and the component it was drawn from."""
+        means = self.predict_components(X)
+        rng = check_random_state(self.random_state)
+        label = rng.choice(len(self.weights_), size=len(means), p=self.weights_)
+        noise = rng.standard_normal(len(means)) * np.sqrt(self.noise_variance_[label])
+        return means[np.arange(len(means)), label] + noise, label
+
+    def _log_joint(self, block: Block) -> Array:
+        d = self.n_features_in_
+        coefficients = np.concatenate([self.intercept_[:, None], self.coef_], axis=1)
+        state = Regressions(
+            self.weights_, coefficients, self.noise_variance_, np.eye(d), np.zeros(d)
+        )
+        rows = np.asarray(block.X, dtype=np.float64).T
+        return state.log_joint(rows[:-1], rows[-1])[2]
+
+    def _each_joined(self, X: Any, y: Any, function: Any) -> Array:
+        check_is_fitted(self)
+        source = LocalSource(self._reopen_joined(X, y), self.n_jobs)
+        return np.concatenate(list(source.each(function, 4088)))
+
+    def _check_parameters(self) -> None:
+        check_int("n_components", self.n_components, 1)
+        check_int("max_iter", self.max_iter, 1)
+        check_int("n_init", self.n_init, 1)
+        check_float("tol", self.tol, 0.0)
+        check_trust(self)
+        if self.epsilon is None:
+            return
+        self._terms(None)
+        self._target_terms()
+        check_one_start(self.n_init)
+
+    def _target_terms(self) -> Terms:
+        try:
+            return Terms.check(
+                self.epsilon,
+                self.delta,
+                self.target_bounds,
+                "auto",
+                self.accountant,
+                self.neighbours,
+                self.max_weight,
+                1,
+            )
+        except (TypeError, ValueError) as problem:
+            message = str(problem).replace("bounds", "target_bounds", 1)
+            raise type(problem)(message) from None
+
+    def _given_start(self) -> tuple[Array, Array, Array, Array] | None:
+        given = (self.weights_init, self.coef_init, self.intercept_init, self.noise_variance_init)
+        if all(part is None for part in given):
+            return None
+        if any(part is None for part in given):
+            raise ValueError(
+                "give weights_init, coef_init, intercept_init and noise_variance_init together, "
+                "or none of them"
+            )
+        k, d = self.n_components, self.n_features_in_
+        variances = check_array_shape("noise_variance_init", self.noise_variance_init, (k,))
+        if not (variances > 0).all():
+            raise ValueError("noise_variance_init must be above 0")
+        return (
+            given_weights(self.weights_init, k),
+            check_array_shape("coef_init", self.coef_init, (k, d)),
+            check_array_shape("intercept_init", self.intercept_init, (k,)),
+            variances,
+        )
+
+
+def _join(x: Region | None, y: Region | None, d: int) -> tuple[Region | None, Any]:
+    """The box of both; or what is known of it, NaN elsewhere, where one has to be found."""
+    if x is None and y is None:
+        return None, None
+    low, high = np.full(d + 1, np.nan), np.full(d + 1, np.nan)
+    for part, where in ((x, slice(0, d)), (y, slice(d, d + 1))):
+        if part is not None:
+            low[where], high[where] = part.to_data(-part.limit), part.to_data(part.limit)
+    if x is None or y is None:
+        return None, (low, high)
+    return Region.box(low, high), None

@@ -1,0 +1,1 @@
+"""Two components that mirror each other, of records or of regressions."""

@@ -1,0 +1,13 @@
+"""What the model declares about itself."""
+
+from ...declaration import Declaration
+
+MODELS: tuple[Declaration, ...] = (
+    Declaration("SymmetricMixture", "models.symmetric.mixture", "symmetric"),
+    Declaration(
+        "SymmetricRegressionMixture",
+        "models.symmetric.regression",
+        "symmetric-regression",
+        target=True,
+    ),
+)

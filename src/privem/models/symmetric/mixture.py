@@ -1,0 +1,221 @@
+"""The symmetric mixture estimator."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import expit
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
+
+from ...core import Block, Scratch
+from ...estimator.base import Estimator
+from ...estimator.parameters import check_samples
+from ...estimator.synthetic import Synthetic
+from ...tree import Array
+from .base import GRADIENT_MECHANISMS, check_gradient_parameters, fit_exactly, fit_privately
+from .model import log_cosh
+
+__all__ = ["SymmetricMixture"]
+
+
+class SymmetricMixture(Synthetic, Estimator):
+    """Two spherical Gaussians of equal weight that mirror each other: y = z b + noise, z = +-1.
+
+    Paper 000's first model. b and -b are the same model; which of them ``mean_`` is, is chance.
+
+    Parameters
+    ----------
+    noise_variance : float, optional
+        Variance of the noise in each feature, if known; estimated (privately) by default.
+    init : array-like of shape (n_features,), optional
+        Where EM starts; counts as public. By default a spectral start: the direction in which
+        records lie, which a private fit pays for.
+    method : {"auto", "moments", "gradient"}, default="auto"
+        ``"moments"``, the default: EM on residuals clipped at their own length, with the full
+        M-step. ``"gradient"``: paper 000's gradient EM, with ``mechanism``, ``clip``, ``step``,
+        ``tau``, ``failure``, ``batch`` and ``averaging``. Exact fits are plain EM.
+    max_iter : int, default=500
+        At most so many iterations, also of a private fit (see ``n_iter``).
+    tol : float, default=1e-9
+        Exact fits stop when the mean log-likelihood gains less than this.
+    epsilon : float or None, default=1.0
+        The privacy budget of the whole fit; ``None`` fits exactly, without any privacy.
+    delta, neighbours, max_weight : see :class:`privem.GaussianMixture`
+    accountant : str, default="auto"
+        The tightest that is valid; or, raising where it is not: ``"gdp" "zcdp" "zcdp-loose" "rdp"
+        "pld" "moments" "advanced" "advanced-classical" "linear" "linear-classical"``.
+    bounds : float, (low, high) or dict by column name, optional
+        A ball about the origin, or a box, that records are pulled into. ``None``: a ball is found
+        privately from a histogram of norms. Wide bounds cost little.
+    mechanism : {"auto", "clip", "robust"}, default="auto"
+        For ``method="gradient"``: Algorithm 1 (``"auto"``) or Algorithm 2 of paper 000.
+    trust : {"central", "local"}, default="central"
+        ``"local"``: each person's own device adds noise and sends one message; see
+        :mod:`privem.local`. It needs ``bounds`` and very many people.
+    n_iter : int, optional
+        Iterations of a private fit.
+    clip : float, optional
+        Norm to clip gradients at, 1 by default.
+    step : float, default=1.0
+        Step size of gradient EM.
+    tau : float, optional
+        Public bound on the second moment of a gradient's coordinate, for ``"robust"``; found
+        privately by default.
+    failure : float, default=0.05
+        Failure probability (zeta) in the parameters of ``"robust"``.
+    batch : {"full", "partition"}, default="full"
+        ``"partition"``: each step of gradient EM uses records of its own, drawn at random.
+    averaging : bool, default=True
+        Gradient EM returns the mean of the second half of its iterates.
+    random_state : int, RandomState or None
+        For ``sample``.
+    n_jobs : int, optional
+        Threads over blocks of rows; ``None`` uses as many as BLAS may.
+
+    Attributes
+    ----------
+    mean_ : ndarray of shape (n_features,)
+        b: the components lie at ``mean_`` and ``-mean_``.
+    noise_variance_ : float
+    n_iter_ : int
+    privacy_, bounds_ : private fits only
+    lower_bound_, converged_ : exact fits only
+    n_features_in_, feature_names_in_ : as in scikit-learn
+    feature_types_in_ : list of str, the declared type of each feature
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from privem import SymmetricMixture
+    >>> rng = np.random.default_rng(0)
+    >>> y = rng.choice([-1, 1], 20_000)[:, None] * [2.0, 1.0] + rng.normal(size=(20_000, 2))
+    >>> model = SymmetricMixture(epsilon=1.0, bounds=8).fit(y)
+    >>> bool(np.allclose(np.abs(model.mean_), [2, 1], atol=0.2))
+    True
+    """
+
+    _saved: ClassVar[tuple[str, ...]] = (
+        "mean_",
+        "noise_variance_",
+        "n_iter_",
+        "privacy_",
+        "bounds_",
+        "lower_bound_",
+        "converged_",
+    )
+    _needed: ClassVar[tuple[str, ...]] = _saved[:2]
+    _mechanisms: ClassVar[tuple[str, ...]] = GRADIENT_MECHANISMS
+
+    def __init__(
+        self,
+        *,
+        noise_variance: float | None = None,
+        init: Any = None,
+        method: str = "auto",
+        max_iter: int = 500,
+        tol: float = 1e-9,
+        epsilon: float | None = 1.0,
+        delta: float = 1e-6,
+        bounds: Any = None,
+        mechanism: str = "auto",
+        accountant: str = "auto",
+        neighbours: str = "add-remove",
+        trust: str = "central",
+        n_iter: int | None = None,
+        clip: float | None = None,
+        step: float = 1.0,
+        tau: float | None = None,
+        failure: float = 0.05,
+        batch: str = "full",
+        averaging: bool = True,
+        max_weight: float = 1.0,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.noise_variance = noise_variance
+        self.init = init
+        self.method = method
+        self.max_iter = max_iter
+        self.tol = tol
+        self.epsilon = epsilon
+        self.delta = delta
+        self.bounds = bounds
+        self.mechanism = mechanism
+        self.accountant = accountant
+        self.neighbours = neighbours
+        self.trust = trust
+        self.n_iter = n_iter
+        self.clip = clip
+        self.step = step
+        self.tau = tau
+        self.failure = failure
+        self.batch = batch
+        self.averaging = averaging
+        self.max_weight = max_weight
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, *, groups: Any = None) -> Self:
+        """Fit b and the noise variance; parameters as :meth:`privem.GaussianMixture.fit`."""
+        self._check_parameters()
+        if self.epsilon is None:
+            fit_exactly(self, self._open(X, y, sample_weight, groups), regression=False)
+        else:
+            rows = self._open(X, y, sample_weight, groups, finite=False)
+            fit_privately(self, rows, groups, regression=False)
+        return self
+
+    def _marginals(self) -> tuple[Array, Array]:
+        means = np.stack([-self.mean_, self.mean_])
+        return means, np.full_like(means, math.sqrt(self.noise_variance_))
+
+    def _check_parameters(self) -> None:
+        check_gradient_parameters(self)
+
+    def _set_beta(self, beta: Array) -> None:
+        self.mean_ = beta
+
+    def predict(self, X: Any) -> NDArray[np.int64]:
+        """1 for records more likely about ``mean_``, 0 for those about ``-mean_``."""
+        check_is_fitted(self)
+        parts = self._each(X, lambda block, scratch: (block.X @ self.mean_ > 0).astype(np.int64))
+        return np.concatenate(list(parts))
+
+    def predict_proba(self, X: Any) -> Array:
+        """Probabilities of ``-mean_`` and ``mean_``, (n_samples, 2)."""
+        check_is_fitted(self)
+
+        def posterior(block: Block, scratch: Scratch) -> Array:
+            upper = expit(2 * (block.X @ self.mean_) / self.noise_variance_)
+            return np.stack([1 - upper, upper], axis=1)
+
+        return np.concatenate(list(self._each(X, posterior)))
+
+    def score_samples(self, X: Any) -> Array:
+        """Log-density of each record under the model."""
+        check_is_fitted(self)
+        b, s = self.mean_, self.noise_variance_
+
+        def density(block: Block, scratch: Scratch) -> Array:
+            square = np.einsum("ij,ij->i", block.X, block.X) + b @ b
+            constant = 0.5 * len(b) * math.log(math.tau * s)
+            return np.asarray(log_cosh(block.X @ b / s) - square / (2 * s) - constant)
+
+        return np.concatenate(list(self._each(X, density)))
+
+    def score(self, X: Any, y: Any = None) -> float:
+        """Mean log-density of the records."""
+        return float(np.mean(self.score_samples(X)))
+
+    def sample(self, n_samples: int = 1) -> tuple[Array, NDArray[np.int64]]:
+        """Draw records and their components (1 for ``mean_``) from the fitted model."""
+        check_is_fitted(self)
+        check_samples(n_samples)
+        rng = check_random_state(self.random_state)
+        label = rng.randint(2, size=n_samples).astype(np.int64)
+        noise = rng.standard_normal((n_samples, len(self.mean_))) * math.sqrt(self.noise_variance_)
+        return np.where(label[:, None] == 1, 1.0, -1.0) * self.mean_ + noise, label

@@ -1,0 +1,142 @@
+"""Two components that mirror each other: y = z b + noise, and y = z <b, x> + noise, z = +-1 alike.
+
+Both have one coefficient vector b and one variance s. The E-step is 2w - 1 = tanh(a/s), with a =
+<b, y> or y <b, x>; the statistics are the count, sum (2w - 1) y (or y x), the squares and, for the
+regression, sum x x'. Log-densities use log cosh, which does not overflow written as |a| + log1p(exp
+(-2 |a|)) - log 2.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from ...core import Block, Release, Scratch
+from ...linalg import smat, svec
+from ...tree import Array
+
+__all__ = ["Symmetric", "SymmetricModel", "SymmetricQuery", "SymmetricSums", "log_cosh"]
+
+_LEAST = 1e-150
+_MOST = 1e150
+
+
+@dataclass(frozen=True)
+class Symmetric:
+    """Coefficients (d,) and noise variance."""
+
+    beta: Array
+    variance: float
+
+
+@dataclass(frozen=True)
+class SymmetricSums:
+    """Count, sum of signed records (d,), sum of squares; sum x x' (packed); log-likelihood."""
+
+    count: Array
+    total: Array
+    square: Array
+    second: Array | None
+    likelihood: Array
+
+
+def log_cosh(a: Array) -> Array:
+    """The logarithm of cosh a, for any finite a."""
+    size = np.abs(a)
+    return np.asarray(size + np.log1p(np.exp(-2 * size)) - math.log(2.0))
+
+
+@dataclass(frozen=True)
+class SymmetricQuery:
+    """Expected statistics under a state; ``target``: the last column is a regression's y."""
+
+    state: Symmetric
+    target: bool
+
+    @property
+    def block_rows(self) -> int:
+        """Blocks of about a megabyte."""
+        return int(np.clip(2**17 // (len(self.state.beta) + 1), 64, 8184)) // 8 * 8
+
+    def __call__(self, block: Block, scratch: Scratch) -> SymmetricSums:
+        """Sum a block."""
+        b, s = self.state.beta, self.state.variance
+        X = np.asarray(block.X, dtype=np.float64)
+        weight = np.ones(len(X)) if block.weight is None else block.weight
+        if self.target:
+            X, y = X[:, :-1], X[:, -1]
+            fitted, square = X @ b, y * y
+            along, size = y * fitted, fitted * fitted
+            second = svec((X * weight[:, None]).T @ X)
+            dimension = 1
+        else:
+            along, square = X @ b, np.einsum("ij,ij->i", X, X)
+            size, second, dimension = np.asarray(b @ b), None, len(b)
+            y = np.ones(len(X))
+        log_density = (
+            log_cosh(along / s) - (square + size) / (2 * s) - dimension / 2 * math.log(math.tau * s)
+        )
+        total = (weight * np.tanh(along / s) * y) @ X
+        return SymmetricSums(
+            np.asarray(weight.sum()),
+            total,
+            np.asarray(weight @ square),
+            second,
+            np.asarray(weight @ log_density),
+        )
+
+
+@dataclass(frozen=True)
+class SymmetricModel:
+    """E- and M-step. ``variance``: known noise variance, or ``None``: estimated.
+
+    ``floor`` is the smallest variance an estimate may have.
+    """
+
+    target: bool
+    variance: float | None = None
+    floor: float = 1e-300
+
+    def query(self, state: Symmetric) -> SymmetricQuery:
+        """The expected statistics under ``state``."""
+        return SymmetricQuery(state, self.target)
+
+    def m_step(self, state: Symmetric, release: Release[SymmetricSums]) -> Symmetric:
+        """New parameters; whatever is not evidence leaves the old ones."""
+        sums = release.statistics
+        count = float(sums.count)
+        if not (math.isfinite(count) and count > 1e-300):
+            return state
+        with np.errstate(over="ignore", invalid="ignore"):
+            total, square = sums.total / count, float(sums.square) / count
+            if sums.second is None:
+                beta, fitted = total, float(total @ total)
+            else:
+                matrix = smat(sums.second / count, len(total))
+                beta = _solve(matrix, total)
+                # b' (sum x x') b = b' (sum s y x) at the solution; where a floor moved it, not.
+                fitted = 2 * float(beta @ total) - float(beta @ matrix @ beta)
+        if not (np.isfinite(beta).all() and np.abs(beta).max(initial=0.0) < _MOST):
+            return state
+        if self.variance is not None:
+            return Symmetric(beta, self.variance)
+        variance = (square - fitted) / (1 if self.target else len(beta))
+        if not math.isfinite(variance):
+            return Symmetric(beta, state.variance)
+        return Symmetric(beta, float(np.clip(variance, max(self.floor, _LEAST), _MOST)))
+
+    def objective(self, state: Symmetric, release: Release[SymmetricSums]) -> float:
+        """Mean log-likelihood (of y given x)."""
+        return float(release.statistics.likelihood / release.statistics.count)
+
+
+def _solve(matrix: Array, vector: Array) -> Array:
+    """The least-squares solution; eigenvalues that are noise count as none."""
+    if not (np.isfinite(matrix).all() and np.isfinite(vector).all()):
+        return np.full_like(vector, np.nan)
+    values, vectors = np.linalg.eigh(matrix)
+    low = 1e-12 * max(float(values[-1]), 0.0)
+    inverse = np.where(values > low, 1 / np.where(values > low, values, 1.0), 0.0)
+    return np.asarray(vectors @ (inverse * (vectors.T @ vector)))

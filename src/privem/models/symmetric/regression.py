@@ -1,0 +1,228 @@
+"""The symmetric mixture of regressions."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
+
+from ...core import Block, Scratch
+from ...data import LocalSource
+from ...estimator.targets import TargetEstimator
+from ...tree import Array
+from .base import GRADIENT_MECHANISMS, check_gradient_parameters, fit_exactly, fit_privately
+from .model import log_cosh
+
+__all__ = ["SymmetricRegressionMixture"]
+
+
+class SymmetricRegressionMixture(TargetEstimator):
+    """Two regressions of equal weight that mirror each other: y = z <b, x> + noise, z = +-1.
+
+    Paper 000's second model. b and -b are the same model; which of them ``coef_`` is, is chance.
+    There is no intercept.
+
+    Parameters
+    ----------
+    noise_variance : float, optional
+        Variance of the noise on y, if known; estimated (privately) by default.
+    init : array-like of shape (n_features,), optional
+        Where EM starts; counts as public. By default a spectral start: the direction in which
+        records with large targets lie, which a private fit pays for.
+    method : {"auto", "moments", "gradient"}, default="auto"
+        ``"moments"``, the default: EM on residuals clipped at their own length, with the full
+        M-step. ``"gradient"``: paper 000's gradient EM, with ``mechanism``, ``clip``, ``step``,
+        ``tau``, ``failure``, ``batch`` and ``averaging``. Exact fits are plain EM.
+    max_iter : int, default=500
+        At most so many iterations, also of a private fit (see ``n_iter``).
+    tol : float, default=1e-9
+        Exact fits stop when the mean log-likelihood gains less than this.
+    epsilon : float or None, default=1.0
+        The privacy budget of the whole fit; ``None`` fits exactly, without any privacy.
+    delta, neighbours, max_weight : see :class:`privem.GaussianMixture`
+    accountant : str, default="auto"
+        The tightest that is valid; or, raising where it is not: ``"gdp" "zcdp" "zcdp-loose" "rdp"
+        "pld" "moments" "advanced" "advanced-classical" "linear" "linear-classical"``.
+    bounds, target_bounds : float, (low, high) or (``bounds``) dict by column name, optional
+        A ball about the origin, or a box, that X and y are pulled into. ``None``: a ball is found
+        privately from a histogram of norms. Wide bounds cost little.
+    mechanism : {"auto", "clip", "robust"}, default="auto"
+        For ``method="gradient"``: Algorithm 1 (``"auto"``) or Algorithm 2 of paper 000.
+    trust : {"central", "local"}, default="central"
+        ``"local"``: each person's own device adds noise and sends one message; see
+        :mod:`privem.local`. It needs both bounds and very many people.
+    n_iter : int, optional
+        Iterations of a private fit.
+    clip : float, optional
+        Norm to clip gradients at, 1 by default.
+    step : float, default=1.0
+        Step size of gradient EM.
+    tau : float, optional
+        Public bound on the second moment of a gradient's coordinate, for ``"robust"``; found
+        privately by default.
+    failure : float, default=0.05
+        Failure probability (zeta) in the parameters of ``"robust"``.
+    batch : {"full", "partition"}, default="full"
+        ``"partition"``: each step of gradient EM uses records of its own, drawn at random.
+    averaging : bool, default=True
+        Gradient EM returns the mean of the second half of its iterates.
+    random_state : int, RandomState or None
+        For ``sample``.
+    n_jobs : int, optional
+        Threads over blocks of rows; ``None`` uses as many as BLAS may.
+
+    Attributes
+    ----------
+    coef_ : ndarray of shape (n_features,)
+        b.
+    noise_variance_ : float
+    n_iter_ : int
+    privacy_, bounds_, target_bounds_ : private fits only
+    lower_bound_, converged_ : exact fits only
+    n_features_in_, feature_names_in_ : as in scikit-learn
+    feature_types_in_ : list of str, the declared type of each feature
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from privem import SymmetricRegressionMixture
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(50_000, 2))
+    >>> y = rng.choice([-1, 1], 50_000) * (X @ [2.0, 1.0]) + 0.5 * rng.normal(size=50_000)
+    >>> model = SymmetricRegressionMixture(epsilon=1.0, bounds=5, target_bounds=10).fit(X, y)
+    >>> bool(np.allclose(np.abs(model.coef_), [2, 1], atol=0.2))
+    True
+    """
+
+    _saved: ClassVar[tuple[str, ...]] = (
+        "coef_",
+        "noise_variance_",
+        "n_iter_",
+        "privacy_",
+        "bounds_",
+        "target_bounds_",
+        "lower_bound_",
+        "converged_",
+    )
+    _needed: ClassVar[tuple[str, ...]] = _saved[:2]
+    _mechanisms: ClassVar[tuple[str, ...]] = GRADIENT_MECHANISMS
+
+    def __init__(
+        self,
+        *,
+        noise_variance: float | None = None,
+        init: Any = None,
+        method: str = "auto",
+        max_iter: int = 500,
+        tol: float = 1e-9,
+        epsilon: float | None = 1.0,
+        delta: float = 1e-6,
+        bounds: Any = None,
+        target_bounds: Any = None,
+        mechanism: str = "auto",
+        accountant: str = "auto",
+        neighbours: str = "add-remove",
+        trust: str = "central",
+        n_iter: int | None = None,
+        clip: float | None = None,
+        step: float = 1.0,
+        tau: float | None = None,
+        failure: float = 0.05,
+        batch: str = "full",
+        averaging: bool = True,
+        max_weight: float = 1.0,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.noise_variance = noise_variance
+        self.init = init
+        self.method = method
+        self.max_iter = max_iter
+        self.tol = tol
+        self.epsilon = epsilon
+        self.delta = delta
+        self.bounds = bounds
+        self.target_bounds = target_bounds
+        self.mechanism = mechanism
+        self.accountant = accountant
+        self.neighbours = neighbours
+        self.trust = trust
+        self.n_iter = n_iter
+        self.clip = clip
+        self.step = step
+        self.tau = tau
+        self.failure = failure
+        self.batch = batch
+        self.averaging = averaging
+        self.max_weight = max_weight
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, *, groups: Any = None) -> Self:
+        """Fit b and the noise variance.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features), frame or path
+        y : array-like of shape (n_samples,), or the name of a column of the frame or file X
+        sample_weight, groups : as :meth:`privem.GaussianMixture.fit`
+        """
+        self._check_parameters()
+        if self.epsilon is None:
+            rows = self._open_joined(X, y, sample_weight, groups=groups)
+            fit_exactly(self, rows, regression=True)
+        else:
+            rows = self._open_joined(X, y, sample_weight, finite=False, groups=groups)
+            fit_privately(self, rows, groups, True, self.target_bounds)
+        return self
+
+    def _check_parameters(self) -> None:
+        check_gradient_parameters(self)
+
+    def _set_beta(self, beta: Array) -> None:
+        self.coef_ = beta
+
+    def predict(self, X: Any) -> Array:
+        """<coef_, x>: what y is where z = 1; where z = -1 it is the negative of that."""
+        check_is_fitted(self)
+        # Row by row and not as a product: the same record gives the same number in any company.
+        parts = self._each(X, lambda block, scratch: np.sum(block.X * self.coef_, axis=1))
+        return np.concatenate(list(parts))
+
+    def predict_sign(self, X: Any, y: Any) -> Array:
+        """The probability that z = 1, given x and y, of each record."""
+        return np.concatenate(list(self._each_joined(X, y, self._posterior)))
+
+    def log_likelihood(self, X: Any, y: Any) -> Array:
+        """Log-density of each target given its record."""
+        return np.concatenate(list(self._each_joined(X, y, self._density)))
+
+    def score(self, X: Any, y: Any) -> float:
+        """Mean log-density of the targets given the records."""
+        return float(np.mean(self.log_likelihood(X, y)))
+
+    def sample(self, X: Any) -> Array:
+        """Draw a target for each record."""
+        check_is_fitted(self)
+        mean = self.predict(X)
+        rng = check_random_state(self.random_state)
+        sign = 2 * rng.randint(2, size=len(mean)) - 1
+        noise = rng.standard_normal(len(mean)) * math.sqrt(self.noise_variance_)
+        return np.asarray(sign * mean + noise)
+
+    def _each_joined(self, X: Any, y: Any, function: Any) -> Any:
+        check_is_fitted(self)
+        rows = self._reopen_joined(X, y)
+        return LocalSource(rows, self.n_jobs).each(function, 4088)
+
+    def _posterior(self, block: Block, scratch: Scratch) -> Array:
+        fitted, y = block.X[:, :-1] @ self.coef_, block.X[:, -1]
+        return np.asarray(0.5 + 0.5 * np.tanh(y * fitted / self.noise_variance_))
+
+    def _density(self, block: Block, scratch: Scratch) -> Array:
+        fitted, y, s = block.X[:, :-1] @ self.coef_, block.X[:, -1], self.noise_variance_
+        square = (y * y + fitted * fitted) / (2 * s)
+        return np.asarray(log_cosh(y * fitted / s) - square - 0.5 * math.log(math.tau * s))

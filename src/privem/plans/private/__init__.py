@@ -1,1 +1,0 @@
-"""Private fits: every stage is bounded, noisy and paid for."""
