@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from privem import FactorAnalysis, GaussianMixture, KMeans
-from privem.estimator.people import People
+from privem.estimator.federated import federated_people
 from privem.run import Record, Recorded
 
 from .conftest import federate, split
@@ -34,7 +34,7 @@ def test_releases_are_all_there_is(blobs, model, protection, monkeypatch):
     monkeypatch.setattr(
         type(model),
         "_open_privately",
-        lambda self, *args: (source, People("record", None, False, federation)),
+        lambda self, *args: (source, federated_people(federation)),
     )
     again.fit(None)
     for name in ("means_", "covariances_", "cluster_centers_", "components_", "noise_variance_"):

@@ -12,7 +12,7 @@ from sklearn.base import clone
 from sklearn.cluster import KMeans as Peer
 
 from privem import KMeans
-from privem.estimator.people import People
+from privem.data.table import People
 from privem.run import Record, Recorded
 
 

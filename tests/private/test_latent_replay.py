@@ -7,7 +7,7 @@ import pytest
 from sklearn.base import clone
 
 from privem import CategoricalMixture, MissingCovariateRegression, RegressionMixture
-from privem.estimator.people import People
+from privem.data.table import People
 from privem.run import Record, Recorded
 
 from .test_replay import check_price, same

@@ -12,7 +12,7 @@ from dp_accounting.rdp import RdpAccountant
 from sklearn.base import clone
 
 from privem import FactorAnalysis, GaussianMixture, KMeans
-from privem.estimator.people import People
+from privem.data.table import People
 from privem.run import Record, Recorded
 from privem.statement import Statement
 

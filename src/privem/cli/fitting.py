@@ -12,8 +12,8 @@ from typing import Any
 from sklearn.exceptions import ConvergenceWarning
 
 from ..data import read_file
+from ..data.categories import read_categories
 from ..data.header import numbered
-from ..data.table import read_categories
 from ..report import CannotWrite
 from .choices import Covariance, Neighbours
 from .console import remarks

@@ -12,7 +12,7 @@ from rich.text import Text
 
 from .. import CategoricalMixture, KMeans
 from ..data import read_file
-from ..data.table import read_categories
+from ..data.categories import read_categories
 from .console import remarks
 from .failures import ExitCode, Failure, UsageError, reading_data
 from .kinds import FACTS, Kind, kind_of

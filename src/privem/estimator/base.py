@@ -22,6 +22,7 @@ from ..data.owned import Owned, group_column, labels_of, length_of
 from ..data.persons import split_frame
 from ..data.read import has_names, refuse_kind
 from ..data.secret import quietly
+from ..data.table import People, Table
 from ..data.types import TYPES, type_name
 from ..federation import Federation
 from ..meter import Meter
@@ -35,9 +36,8 @@ from .federated import (
 )
 from .limits import in_order
 from .lineage import WithLineage, count_fit
-from .opening import private_rows, unchecked, weights_of, without_values
+from .opening import crowd, private_rows, unchecked, weights_of, without_values
 from .parameters import check_int
-from .people import People
 from .store import save_model
 from .terms import ESTIMATED, Terms, forget_private
 from .unreleased import missing_attribute
@@ -192,6 +192,31 @@ class Estimator(WithLineage):
         else:
             # The array's own type, before it became floating-point; a list declares none.
             self.feature_types_in_ = [type_name(getattr(X, "dtype", None))] * rows.n_features
+
+    def _open_table(
+        self, X: Any, y: Any = None, sample_weight: Any = None, groups: Any = None
+    ) -> Table:
+        """The rows of a fit, exact or private, checked; records their columns."""
+        private = self.epsilon is not None
+        if private:
+            refuse_pure(X, self.delta, getattr(self, "max_rows", None))
+        rows = self._open_rows(X, y, sample_weight, groups, finite=not private)
+        held = not isinstance(rows, Federation)
+        if private and getattr(self, "trust", "central") == "local":
+            source, people = crowd(rows, groups)
+            return Table(rows, people, lambda n_jobs: source)
+        if private:
+            found, people = self._owned(rows, groups)
+            return Table(rows, people, lambda n_jobs: found, held)
+        if isinstance(rows, Federation):
+            return Table(rows, federated_people(rows), lambda n_jobs: rows, held)
+        weighted = getattr(rows, "weight", None) is not None
+        people = People("record", length_of(rows), weighted)
+        return Table(rows, people, lambda n_jobs: LocalSource(rows, n_jobs))
+
+    def _open_rows(self, X: Any, y: Any, sample_weight: Any, groups: Any, finite: bool) -> Rows:
+        """Rows to fit on; ``finite`` as in :meth:`_open`."""
+        return self._open(X, y, sample_weight, groups, finite)
 
     def _open_privately(
         self, X: Any, y: Any, sample_weight: Any, groups: Any

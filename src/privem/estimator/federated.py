@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ..data.table import People
 from ..federation import Federation
 from ..federation.holding import plain_categories
 from ..models.categorical_mixture.model import declared
-from .people import People
+from ..statement import Statement
 from .terms import failure_of
 
 if TYPE_CHECKING:
@@ -62,7 +64,13 @@ def _budget(params: Mapping[str, Any]) -> tuple[float, float, str]:
 def federated_people(X: Federation) -> People:
     """The unit of privacy that all parties have agreed on."""
     unit = "person" if X.persons else "record"
-    return People(unit, X.rows, X.weighted, X)
+
+    def sign(statement: Statement) -> Statement:
+        agreed = X.agreement
+        told = statement.shared(agreed.share, len(X.present), agreed.colluders)
+        return replace(told, parties=X.statement())
+
+    return People(unit, X.rows, X.weighted, sign)
 
 
 def refuse_pure(X: Any, delta: float, max_rows: int | None) -> None:

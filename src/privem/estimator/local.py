@@ -10,15 +10,14 @@ from ..blocks.devices import Rounds
 from ..blocks.preamble import Preamble
 from ..budget import Allowance, Part
 from ..core import Plan, Rows, Source
-from ..data.owned import labels_of
-from ..local import Crowd
+from ..data.table import People
 from ..meter import Meter
 from ..statement import Statement
+from .opening import crowd
 from .parameters import check_option
-from .people import People
 from .terms import Terms
 
-__all__ = ["asked", "check_trust", "crowd", "planned", "signed"]
+__all__ = ["asked", "check_trust", "planned", "signed"]
 
 Result = TypeVar("Result")
 
@@ -28,14 +27,6 @@ def check_trust(model: Any) -> None:
     check_option("trust", model.trust, ("central", "local"))
     if model.trust == "local" and model.epsilon is None:
         raise ValueError("trust='local' is for private fits: give epsilon")
-
-
-def crowd(rows: Rows, groups: Any) -> tuple[Crowd, People]:
-    """Rows as people with devices."""
-    if labels_of(rows, groups) is not None or getattr(rows, "weight", None) is not None:
-        raise ValueError("trust='local' has no groups and no sample weights: one record a person")
-    count = sum(len(block.X) for block in rows.blocks(65_536))
-    return Crowd(rows), People("person", count, False)
 
 
 def asked(model: Any, rows: Rows, groups: Any, terms: Terms) -> tuple[Source, People, Terms]:

@@ -12,10 +12,13 @@ from ..data import ArrayRows, FrameRows
 from ..data.array import as_numbers, unmasked
 from ..data.checks import refuse_weights
 from ..data.gaps import refuse_gaps
+from ..data.owned import labels_of
 from ..data.scan import ScanRows
+from ..data.table import People
 from ..federation import Federation
+from ..local import Crowd
 
-__all__ = ["private_rows", "unchecked", "weights_of", "without_values"]
+__all__ = ["crowd", "private_rows", "unchecked", "weights_of", "without_values"]
 
 
 def unchecked(rows: Rows) -> Rows:
@@ -35,6 +38,14 @@ def private_rows(rows: Rows, target: bool = False, missing: bool = False) -> Row
     rows = unchecked(rows)
     refuse_gaps(rows, target, missing)
     return rows
+
+
+def crowd(rows: Rows, groups: Any) -> tuple[Crowd, People]:
+    """Rows as people with devices."""
+    if labels_of(rows, groups) is not None or getattr(rows, "weight", None) is not None:
+        raise ValueError("trust='local' has no groups and no sample weights: one record a person")
+    count = sum(len(block.X) for block in rows.blocks(65_536))
+    return Crowd(rows), People("person", count, False)
 
 
 def without_values(error: Exception) -> ValueError:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.utils import column_or_1d
@@ -35,6 +35,12 @@ class TargetEstimator(Estimator):
         tags.target_tags.required = True
         return tags
 
+    # Whether NaN in X means missing, and passes.
+    _missing: ClassVar[bool] = False
+
+    def _open_rows(self, X: Any, y: Any, sample_weight: Any, groups: Any, finite: bool) -> Rows:
+        return self._open_joined(X, y, sample_weight, finite, self._missing, groups)
+
     def _open_joined(
         self,
         X: Any,
@@ -59,7 +65,7 @@ class TargetEstimator(Estimator):
             Matters here where it names a column of a file or a frame, which is then no feature.
         """
         if is_table(X):
-            return self._open_table(X, y, sample_weight, finite, missing, groups)
+            return self._open_file(X, y, sample_weight, finite, missing, groups)
         if is_rows(X):
             if y is not None and isinstance(X, Federation):
                 raise TypeError("targets are with the parties, Party(rows, name, y): y=None here")
@@ -81,7 +87,7 @@ class TargetEstimator(Estimator):
             raise ValueError("Input y contains NaN: remove or impute missing values first")
         return JoinedRows(replace(rows, weight=None), target, weight, _name(y))
 
-    def _open_table(
+    def _open_file(
         self, X: Any, y: Any, sample_weight: Any, finite: bool, missing: bool, groups: Any
     ) -> Rows:
         if not isinstance(y, str):

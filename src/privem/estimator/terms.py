@@ -13,6 +13,7 @@ from ..blocks.count import MOST_ROWS
 from ..blocks.preamble import Preamble
 from ..blocks.region import Region
 from ..budget import Allowance, Part
+from ..data.table import People
 from ..meter import Meter
 from ..models.gaussian_mixture.query import RECIPES
 from ..noise.discrete import NoSuchNoise, too_fine
@@ -20,7 +21,6 @@ from ..statement import Statement
 from .advice import advise
 from .limits import region_of
 from .parameters import check_float, check_int, check_option, check_sizes
-from .people import People
 
 __all__ = ["ESTIMATED", "Terms", "failure_of", "forget_private", "say_region"]
 

@@ -12,13 +12,13 @@ import numpy as np
 from ..core import Rows
 from ..data import ArrayRows, FrameRows, LocalSource, is_table, read_file, read_rows
 from ..data.array import as_numbers, unmasked
+from ..data.categories import read_categories
 from ..data.frame import is_frame, is_lazy
 from ..data.joined import JoinedRows
 from ..data.owned import Owned, group_column, labels_of, length_of
 from ..data.persons import split_frame
 from ..data.read import refuse_kind
 from ..data.scan import ScanRows
-from ..data.table import read_categories
 from ..models.categorical_mixture.model import codes_of, declared, told_apart
 from .agreement import Agreement
 from .ratchet import fingerprint

@@ -18,10 +18,10 @@ from ...blocks.region import Region
 from ...core import Rows
 from ...data import ArrayRows, LocalSource, is_path
 from ...data.array import unmasked
+from ...data.categories import read_categories
 from ...data.frame import is_frame, is_lazy
 from ...data.persons import split_frame
 from ...data.read import refuse_kind
-from ...data.table import read_categories
 from ...estimator.advice import advise_at_end
 from ...estimator.base import Estimator
 from ...estimator.federated import agreed_categories
@@ -305,6 +305,9 @@ class CategoricalMixture(DensityMixin, Estimator):  # type: ignore[misc]
         source = LocalSource(self._open_codes(X, None, None, None, False, True), self.n_jobs)
         parts = source.each(lambda b, s: function(query.log_joint(b.X, s), s), query.block_rows)
         return np.concatenate(list(parts))
+
+    def _open_rows(self, X: Any, y: Any, sample_weight: Any, groups: Any, finite: bool) -> Rows:
+        return self._open_codes(X, y, sample_weight, groups, reset=True, strict=finite)
 
     def _open_codes(
         self, X: Any, y: Any, weight: Any, groups: Any, reset: bool, strict: bool

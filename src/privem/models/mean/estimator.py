@@ -17,11 +17,11 @@ from ...data.frame import is_frame
 from ...data.owned import Owned, group_column, labels_of
 from ...data.persons import split_frame
 from ...data.read import refuse_kind
+from ...data.table import People
 from ...estimator.federated import begin_mean, federated_people, refuse_pure, refuse_rows_arguments
 from ...estimator.measured import Measured, say_measured
 from ...estimator.opening import private_rows
 from ...estimator.parameters import check_float, check_int, check_option, check_sizes
-from ...estimator.people import People
 from ...estimator.terms import ESTIMATED, Terms
 from ...federation import Federation
 from ...local import Crowd

@@ -200,6 +200,8 @@ class MissingCovariateRegression(TargetEstimator):
         self.random_state = random_state
         self.n_jobs = n_jobs
 
+    _missing: ClassVar[bool] = True
+
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = True

@@ -10,6 +10,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from ...blocks.region import Region
 from ...core import Rows, Source
+from ...data.table import People
 from ...estimator.advice import advise_at_end
 from ...estimator.limits import in_order
 from ...estimator.parameters import (
@@ -19,7 +20,6 @@ from ...estimator.parameters import (
     check_option,
     check_sizes,
 )
-from ...estimator.people import People
 from ...estimator.terms import ESTIMATED, Terms, forget_private, say_region
 from ...local import Crowd
 from ...statement import Statement
