@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from privem.federation.masked import Identity, MaskedParty, MaskedSums, Roster, Scheme
-from privem.federation.masked.messages import Phase
+from privem.federation.protections.masked import Identity, MaskedParty, MaskedSums, Roster, Scheme
+from privem.federation.protections.masked.messages import Phase
 
 from .table import show, verdict
 

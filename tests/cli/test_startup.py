@@ -10,7 +10,7 @@ import typer.main
 import privem
 from privem.accounting import ACCOUNTANTS
 from privem.cli import app, choices
-from privem.federation.kinds import PROTECTIONS
+from privem.federation.protections.kinds import PROTECTIONS
 
 HEAVY = {"numpy", "scipy", "sklearn", "polars", "dp_accounting", "flwr", "cryptography"}
 

@@ -21,7 +21,7 @@ from privem.blocks.frame import FramePlan
 from privem.cli.progress import FitProgress
 from privem.core import Stage
 from privem.estimator.base import Estimator
-from privem.federation.talk import Talk
+from privem.federation.server.conversation import Talk
 from privem.run import run
 
 RNG = np.random.default_rng(5)

@@ -15,7 +15,7 @@ from privem.blocks.moments import MANY_COLUMNS
 from privem.blocks.products import ProductsQuery
 from privem.core import Block
 from privem.data import LocalSource, read_rows
-from privem.federation.magnitude import per_record
+from privem.federation.wire.magnitude import per_record
 from privem.kernels.scratch import Scratch
 from privem.models.factor_analysis.covariance import CovariancePlan
 from privem.models.gaussian_mixture import plan as mixture_plan

@@ -17,14 +17,14 @@ from privem.federation import (
     encrypted,
 )
 from privem.federation.agreement import Agreement, Card
-from privem.federation.masked import Identity
-from privem.federation.masked.asking import Asking
-from privem.federation.masked.messages import Phase, read_request
-from privem.federation.messages import question_hash, write_question
+from privem.federation.protections.masked import Identity
+from privem.federation.protections.masked.messages import Phase, read_request
+from privem.federation.protections.masked.sum import Asking
+from privem.federation.wire.messages import question_hash, write_question
 from privem.noise.exact import Exact
 
-from .test_party import Server, asked, refused
-from .test_refusals import Cheat
+from .party.test_party import Server, asked, refused
+from .party.test_refusals import Cheat
 
 TERMS = {"bounds": (-30.0, 30.0), "rows": 1000}
 EXACT = KMeans(2, epsilon=None, max_iter=1, tol=1e30)

@@ -8,8 +8,8 @@ import pytest
 
 from privem import private_mean
 from privem.federation import Federation
-from privem.federation import answer as answering
-from privem.federation.budget import OwnBudget, dearest
+from privem.federation import sums as answering
+from privem.federation.party.account import OwnBudget, dearest
 from privem.meter import event_of
 from privem.run import Record, Recorded
 

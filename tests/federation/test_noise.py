@@ -10,8 +10,8 @@ from privem import FactorAnalysis, GaussianMixture, KMeans
 from privem.blocks.count import CountQuery
 from privem.core import Spent
 from privem.federation import Agreement, Card, Federation, TooFewParties
-from privem.federation import answer as answering
-from privem.federation.answer import noise_of
+from privem.federation import sums as answering
+from privem.federation.sums import noise_of
 from privem.meter import event_of
 from privem.noise.discrete import Discrete, draw
 from privem.run import Record
@@ -193,7 +193,7 @@ def test_nan_is_mapped_and_not_mentioned(blobs):
 
 def test_every_number_that_is_sent_has_noise(blobs):
     """A query whose groups leave numbers out is not answered: they would leave as they are."""
-    from privem.federation.answer import Question
+    from privem.federation.sums import Question
 
     noise = Discrete(10.0, "add-remove", 1000.0)
     question = Question("q", CountQuery(), noise, noise.price(CountQuery()))

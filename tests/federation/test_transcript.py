@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from privem import GaussianMixture
-from privem.federation import answer as answering
-from privem.federation import party as partying
+from privem.federation import sums as answering
+from privem.federation.party import party as partying
 from privem.noise.discrete import lattice
 
 from .conftest import Watched, federate, split

@@ -19,8 +19,8 @@ from ..data import read_file
 from ..federation import Agreement, Federation, FederationError, Journal
 from ..federation.errors import ServerAway
 from ..federation.flower.folders import PartyFolder, Terms, locked
-from ..federation.holding import category_rows
-from ..federation.keeping import write_whole
+from ..federation.party.rows import category_rows
+from ..federation.storage import write_whole
 from ..report import CannotWrite
 from .console import emit, note
 from .failures import ExitCode, Failure, UsageError, reading_data

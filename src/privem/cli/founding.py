@@ -21,9 +21,9 @@ from ..federation.flower.folders import (
     read_card,
     split_address,
 )
-from ..federation.holding import code_bounds
-from ..federation.masked import Identity
-from ..federation.party import account_of
+from ..federation.party.party import account_of
+from ..federation.party.rows import code_bounds
+from ..federation.protections.masked import Identity
 from ..federation.trust import trust
 from .failures import ExitCode, Failure, UsageError
 from .kinds import FACTS, Kind

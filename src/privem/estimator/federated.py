@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from ..data.table import People
 from ..federation import Federation
-from ..federation.holding import plain_categories
+from ..federation.party.rows import plain_categories
 from ..models.categorical_mixture.model import declared
 from ..statement import Statement
 from .terms import failure_of

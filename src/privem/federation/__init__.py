@@ -6,10 +6,10 @@
 
 from .agreement import Agreement, Card
 from .errors import FederationError, PartyRefused, TooFewParties
-from .federation import Federation
-from .journal import Journal
-from .party import Party
-from .transport import InProcess, Transport
+from .party.party import Party
+from .server.federation import Federation
+from .server.journal import Journal
+from .server.transport import InProcess, Transport
 
 __all__ = [
     "Agreement",

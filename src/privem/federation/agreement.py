@@ -13,11 +13,11 @@ from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from .codec import VERSION, encode, of_another_version
-from .kinds import KINDS, PROTECTIONS, Kind
+from .protections.kinds import KINDS, PROTECTIONS, Kind
+from .wire.codec import VERSION, encode, of_another_version
 
 if TYPE_CHECKING:
-    from .masked import Scheme
+    from .protections.masked import Scheme
 
 __all__ = ["Agreement", "Card"]
 
@@ -176,7 +176,7 @@ class Agreement:
     @cached_property
     def scheme(self) -> Scheme:
         """The terms of a masked sum that follow."""
-        from .masked import Roster, Scheme
+        from .protections.masked import Roster, Scheme
 
         keys = {card.name: bytes.fromhex(card.signing) for card in self.members}
         roster = Roster("privem", keys, bytes.fromhex(self.seed))

@@ -30,18 +30,18 @@ from pathlib import Path
 
 import numpy as np
 
-from privem.federation import answer as answering
-from privem.federation import party as partying
-from privem.federation.codec import MAX_BYTES, BadMessage, encode
+from privem.federation import sums as answering
 from privem.federation.flower import MESSAGE_TYPE, app
 from privem.federation.flower.folders import PartyFolder
 from privem.federation.flower.grid import GridTransport
 from privem.federation.flower.node import Node
-from privem.federation.masked.errors import Refused
-from privem.federation.masked.keys import Identity
-from privem.federation.masked.messages import Phase, read_request
-from privem.federation.masked.party import MaskedParty
-from privem.federation.messages import Request, write_question
+from privem.federation.party import party as partying
+from privem.federation.protections.masked.errors import Refused
+from privem.federation.protections.masked.messages import Phase, read_request
+from privem.federation.protections.masked.party import MaskedParty
+from privem.federation.protections.masked.roster import Identity
+from privem.federation.wire.codec import MAX_BYTES, BadMessage, encode
+from privem.federation.wire.messages import Request, write_question
 from privem.noise.discrete import lattice
 
 PLAN: list[dict] = []

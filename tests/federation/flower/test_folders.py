@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 from privem.cli import app
 from privem.federation.flower.folders import PartyFolder, Terms, _digest
 from privem.federation.trust import trust
-from privem.federation.wire import unpack
+from privem.federation.wire.queries import unpack
 
 pytest.importorskip("flwr")
 THREE = ["--party", "north", "--party", "west", "--party", "south"]

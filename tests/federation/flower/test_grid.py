@@ -10,12 +10,12 @@ import pytest
 pytest.importorskip("flwr")
 
 from privem.federation import Federation, Party
-from privem.federation.codec import decode
 from privem.federation.flower import MESSAGE_TYPE, grid, pace, require
 from privem.federation.flower.app import client_app, content, payload
 from privem.federation.flower.grid import GridTransport
 from privem.federation.flower.parcel import pack, unpack
-from privem.federation.messages import Request, RunTerms
+from privem.federation.wire.codec import decode
+from privem.federation.wire.messages import Request, RunTerms
 
 require()
 KEYS = {"a": b"key a\n", "b": b"key b\n"}

@@ -15,9 +15,9 @@ import pytest
 
 from privem import load
 from privem.federation import Journal
-from privem.federation.codec import decode
-from privem.federation.masked.messages import Phase
-from privem.federation.wire import unpack
+from privem.federation.protections.masked.messages import Phase
+from privem.federation.wire.codec import decode
+from privem.federation.wire.queries import unpack
 
 from .conftest import EXACT, PARTIES, Stage
 from .search import Search

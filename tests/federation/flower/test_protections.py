@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from privem import load
-from privem.federation.codec import decode
+from privem.federation.wire.codec import decode
 
 from .conftest import EXACT, Stage
 from .search import Search

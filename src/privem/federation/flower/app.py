@@ -6,10 +6,10 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from ..agreement import Agreement
-from ..federation import Federation
 from ..flower import require
-from ..journal import Journal
-from ..party import Party
+from ..party.party import Party
+from ..server.federation import Federation
+from ..server.journal import Journal
 from .grid import GridTransport
 
 if TYPE_CHECKING:

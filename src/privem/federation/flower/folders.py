@@ -28,12 +28,12 @@ from typing import Any
 import numpy as np
 
 from ..agreement import Agreement, Card
-from ..codec import VERSION, encode, of_another_version
 from ..errors import FederationError
 from ..flower import require
-from ..keeping import write_whole
-from ..party import Party
-from ..wire import pack, unpack
+from ..party.party import Party
+from ..storage import write_whole
+from ..wire.codec import VERSION, encode, of_another_version
+from ..wire.queries import pack, unpack
 from .certificates import new_certificates
 
 __all__ = [

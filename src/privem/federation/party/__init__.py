@@ -1,0 +1,1 @@
+"""A party: its rows, its account, its memory, and its answers."""

@@ -1,0 +1,341 @@
+"""What a party has given away, counted by itself.
+
+:func:`bill` is the account after an answer, or a refusal to give it.
+
+Questions about a cell of a run's partition concern the records in that cell alone. Cells are drawn
+by the party itself, anew for each run, so whoever is in one cell of a run pays for its questions
+and for none of another cell's. :func:`dearest` prices a run's cells by an event that is no cheaper
+than any of them: release by release, the least noise and the most numbers.
+
+A server chooses each question's noise after it has seen the answers to earlier ones, and when to
+stop. :func:`chosen` prices such releases: not every accountant may (``docs/proofs/federation.md``,
+section 4).
+"""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from itertools import zip_longest
+from typing import Any, Self
+
+from ...accounting import (
+    Composed,
+    Event,
+    Failure,
+    Gaussian,
+    Laplace,
+    compose,
+    epsilon,
+    flatten,
+    mu_for,
+)
+from ...core import Spent
+from ...meter import cost, event_of
+from ..agreement import Agreement
+from ..sums import Question
+from ..wire.codec import BadMessage
+from .memory import Memory
+
+__all__ = ["OwnBudget", "believe", "bill", "check_declared", "check_exact", "chosen", "dearest"]
+
+_STEPS = (2**24, 2**40)
+# Records that a party reckons with at least, where none were agreed on.
+_ROWS = 2.0**20
+# How much less noise, relative to what one record moves, it then puts up with; and from where on
+# it charges that.
+_LEAST, _NEAR = 0.45, 0.99
+# By how much costs of the same noise, computed in two ways, may differ.
+_HAIR = 1e-9
+# By how much a party's own reckoning of a run may exceed what its terms say.
+_NEARLY = 1e-6
+# A Laplace release of multiplier m tells no more than a Gaussian one of m sqrt(2/pi), rounded down.
+_AS_GAUSSIAN = 0.7978845
+
+
+def believe(question: Question, rows: float | None) -> tuple[Spent, ...]:
+    """What answering costs, by the party's own reckoning; raises if the driver's is far from it.
+
+    Lattice and noise are the driver's, so that all parties use the same ones whatever their
+    machines' last bits; sensitivities are derived anew. Floating-point errors grow with the number
+    of records, which the server claims: a party reckons with ``rows`` at least (the number agreed
+    on), or 2^20, so that a server which lies about it gains no more than a factor.
+
+    Neighbours are the driver's too. What is charged never is less than what a record more or less
+    costs, so that is what a party's account is about, whatever single questions name.
+    """
+    claimed = question.noise.price(question.query)
+    least = max(question.noise.rows, _ROWS if rows is None else rows)
+    own = replace(question.noise, rows=least).price(question.query)
+    unlike = replace(question.noise, neighbours="add-remove").price(question.query)
+    if not len(own) == len(unlike) == len(question.prices):
+        raise BadMessage("the question's prices are not those of its query")
+    if any(more.sensitivity > mine.sensitivity for more, mine in zip(unlike, own, strict=True)):
+        raise BadMessage("the question's neighbours hide less than a record more or less")
+    found = []
+    for mine, said, given in zip(own, claimed, question.prices, strict=True):
+        same = (given.name, given.kind, given.dimension) == (mine.name, mine.kind, mine.dimension)
+        sound = (
+            isinstance(given.grid, float)
+            and given.grid > 0
+            and math.frexp(given.grid)[0] == 0.5
+            and type(given.steps) is int
+            and _STEPS[0] <= given.steps <= _STEPS[1]
+        )
+        if not (same and sound):
+            raise BadMessage("the question's prices are not those of its query")
+        price = replace(said, grid=given.grid, steps=given.steps)
+        cautious = replace(mine, grid=given.grid, steps=given.steps)
+        promised = question.noise.multiplier
+        if not (0 < mine.sensitivity < math.inf and 0 < said.sensitivity < math.inf):
+            raise BadMessage("the question has no sensitivity that noise could hide")
+        if not (0 < price.multiplier < math.inf and 0 < cautious.multiplier < math.inf):
+            raise BadMessage("the question's noise has no size")
+        # Against the noise at hand, not against what the server chose to promise of it.
+        least = max(promised, price.multiplier)
+        if price.multiplier < promised * (1 - 1e-6) or cautious.multiplier < least * _LEAST:
+            raise BadMessage("the question's noise is less than it says")
+        found.append(price if cautious.multiplier > least * _NEAR else cautious)
+    return tuple(found)
+
+
+class OwnBudget:
+    """A party's cap on what it gives away over all runs, and the account of it.
+
+    Parameters
+    ----------
+    limit : float or None
+        Epsilon, of one record more or less; ``None`` is no limit.
+    delta : float
+        Of noise and failures together as they are; of each, where a server chooses between them
+        as it goes along.
+    """
+
+    def __init__(self, limit: float | None, delta: float) -> None:
+        if limit is not None and not limit > 0:
+            raise ValueError(f"epsilon of a party must be above 0, got {limit}")
+        if not 0 < delta < 1:
+            raise ValueError(f"delta of a party must lie between 0 and 1, got {delta}")
+        self.limit, self.delta = limit, delta
+        self.spent: tuple[tuple[int, Spent], ...] = ()
+        """Every private answer's price, with the number of its run."""
+        self.failures: tuple[float, ...] = ()
+        self.exact = 0
+        """How many exact answers were given: no finite epsilon bounds those."""
+        self.roster = ""
+        """With whom: all exact answers of a party are added up with those of the same others."""
+        self.reserved = b""
+        """Which answer was paid for and has not left: of a message that is being answered."""
+
+    @classmethod
+    def of(cls, values: Mapping[str, Any]) -> Self:
+        """The inverse of ``vars``."""
+        account = cls(values["limit"], values["delta"])
+        vars(account).update(values)
+        return account
+
+    def _cost(self, more: Sequence[tuple[int, Spent]] = (), failure: float = 0.0) -> float:
+        return chosen(self._events(more, failure), self.delta)
+
+    def _events(self, more: Sequence[tuple[int, Spent]], failure: float) -> list[Event]:
+        events: list[Event] = [Failure(f) for f in (*self.failures, failure) if f]
+        partitions: dict[int, dict[int, list[Spent]]] = {}
+        for run, spent in (*self.spent, *more):
+            if spent.cell is None:
+                events.append(event_of(spent))
+            else:
+                partitions.setdefault(run, {}).setdefault(spent.cell, []).append(spent)
+        for cells in partitions.values():
+            events += dearest(cells.values())
+        return events
+
+    def of_run(self, run: int) -> list[Spent]:
+        """What a run's private answers cost so far."""
+        return [spent for number, spent in self.spent if number == run]
+
+    def grants(self, budget: tuple[float, float, str], failure: float) -> bool:
+        """Whether a whole run of this epsilon and delta fits what is left.
+
+        It is taken for one Gaussian release of that cost, or added to what was spent if that is
+        less, as it is where all noise is Laplace.
+        """
+        if self.limit is None:
+            return True
+        epsilon, delta, _ = budget
+        costs = [self._cost() + epsilon] if delta <= self.delta else []
+        if delta > failure:
+            whole = Gaussian(1 / mu_for(epsilon, delta - failure))
+            costs.append(chosen([*self._events((), failure), whole], self.delta))
+        return min(costs, default=math.inf) <= self.limit * (1 + _HAIR)
+
+    def charge(
+        self,
+        prices: Sequence[Spent],
+        failure: float = 0.0,
+        run: int = 0,
+        roster: str = "",
+        answer: bytes = b"",
+    ) -> bool:
+        """Add a cost if the limit allows; ``False``, and nothing added, if not.
+
+        An exact answer (no prices) has no finite cost: it is counted, and with whom it was given.
+        ``answer`` names what is paid for: if that was ``reserved`` before, it is not paid twice.
+        """
+        if answer and answer == self.reserved:
+            return True
+        priced = [(run, spent) for spent in prices]
+        if self.limit is not None:
+            if not prices:
+                return False
+            if not self._cost(priced, failure) <= self.limit:
+                return False
+        self.spent = (*self.spent, *priced)
+        self.failures = (*self.failures, failure) if failure else self.failures
+        if not prices:
+            self.exact, self.roster = self.exact + 1, roster
+        self.reserved = answer
+        return True
+
+    def after_refusal(self, tried: OwnBudget) -> OwnBudget:
+        """The account after a message that was charged for, as in ``tried``, is refused.
+
+        It is as it was, but for an exact answer: that it is refused once rows were looked at may
+        hang on them (sums that are not finite, or above the bounds), so the refusal is one itself.
+        """
+        after = copy.copy(self)
+        after.exact, after.roster = tried.exact, tried.roster
+        return after
+
+    def limit_to(
+        self, limit: float | None, delta: float | None, despite_exact_answers: bool = False
+    ) -> None:
+        """Set another limit; raises ValueError where exact answers make it an empty promise.
+
+        With ``despite_exact_answers`` it is a limit on private answers alone.
+        """
+        other = OwnBudget(limit, self.delta if delta is None else delta)
+        if limit not in (None, self.limit) and self.exact and not despite_exact_answers:
+            raise ValueError(
+                f"{self.account}: a limit of epsilon={limit:g} promises nothing about rows that "
+                "were in exact answers; acknowledge it with despite_exact_answers=True "
+                "(--despite-exact-answers), and the limit is on private answers alone"
+            )
+        self.limit, self.delta = other.limit, other.delta
+
+    @property
+    def epsilon(self) -> float:
+        """What all answers so far cost, at the party's delta; infinite if one was exact."""
+        return math.inf if self.exact else self._cost()
+
+    @property
+    def account(self) -> str:
+        """What was given away, in words."""
+        if self.exact:
+            return f"exact answers: {self.exact}; no finite epsilon"
+        return f"epsilon {self.epsilon:.6g} at delta {self.delta:.3g}"
+
+
+def check_exact(account: OwnBudget, agreement: Agreement) -> None:
+    """Refuse exact sums that nothing pays for, or that could be subtracted from each other.
+
+    Two over different parties differ by the sums of those who are in one of them. So exact sums
+    are over all members, and all that a party ever takes part in over the same ones.
+    """
+    if agreement.no_exact:
+        raise BadMessage(agreement.no_exact)
+    if account.limit is not None:
+        raise BadMessage(
+            "the question exceeds this party's own budget: it has a limit, and an exact answer has "
+            "no finite cost"
+        )
+    if account.exact and account.roster != agreement.roster:
+        raise BadMessage(
+            "this party has given exact answers together with other parties, or under other keys: "
+            "the difference of the two sums would show single parties' own"
+        )
+
+
+def bill(question: Question, memory: Memory, account: OwnBudget, agreement: Agreement) -> OwnBudget:
+    """The account after the answer that ``memory`` is about; raises where it is not given."""
+    prices = believe(question, agreement.rows) if question.prices else ()
+    if memory.private not in (None, bool(prices)):
+        raise BadMessage("the run's terms speak of other noise than the question")
+    if not prices:
+        check_exact(account, agreement)
+    run, after = len(memory.runs), copy.copy(account)
+    failure = memory.failure if prices and not account.of_run(run) else 0.0
+    name = hashlib.sha256(f"{memory.run}|{memory.round}|".encode() + memory.about).digest()
+    if not after.charge(prices, failure, run, agreement.roster, name):
+        raise BadMessage("the question exceeds this party's own budget")
+    return after
+
+
+def check_declared(memory: Memory, account: OwnBudget) -> None:
+    """Refuse a run that has come to cost more than its terms say.
+
+    By the accountant that they name; that is asked only if the tightest quick one says so.
+    """
+    if memory.budget is None:
+        return
+    most, delta, accountant = memory.budget
+    spent = account.of_run(len(memory.runs))
+    for one in dict.fromkeys(("auto", accountant)):
+        if cost(spent, memory.failure, delta, one) <= most * (1 + _NEARLY):
+            return
+    raise BadMessage("the question exceeds the epsilon that the run's terms speak of")
+
+
+def chosen(events: Iterable[Event], delta: float) -> float:
+    """Epsilon at ``delta`` of releases whose noise was chosen one after the other.
+
+    Gaussian ones by the sum of their 1/m^2, and Laplace ones as if they were such; or, where there
+    are no others, by the sum of their epsilons.
+
+    Examples
+    --------
+    >>> round(chosen([Gaussian(20.0), Laplace(20.0)], 1e-6), 3)
+    0.313
+    >>> round(chosen([Laplace(20.0), Laplace(20.0)], 1e-6), 6)
+    0.1
+    """
+    all_of_it = compose(*events)
+    leaves = flatten(all_of_it)
+    as_gaussian = tuple(
+        (Gaussian(leaf.noise_multiplier * _AS_GAUSSIAN), count)
+        if isinstance(leaf, Laplace)
+        else (leaf, count)
+        for leaf, count in leaves
+    )
+    cost = epsilon(Composed(as_gaussian), delta, "gdp")
+    if any(isinstance(leaf, Gaussian) for leaf, _ in leaves):
+        return cost
+    return min(cost, epsilon(all_of_it, delta, "linear"))
+
+
+def dearest(cells: Iterable[Sequence[Spent]]) -> list[Event]:
+    """Events that cost whoever is in any one of the cells at least what it did.
+
+    An event's cost falls with its noise and grows with how many numbers it has, so the worst of the
+    first, second, ... release of every cell (dearest first) bounds each cell's own.
+
+    Examples
+    --------
+    >>> one = Spent("x", "gaussian", 2, 1.0, 0.0, 2.0**-20, 2**24, cell=0)
+    >>> dearest([[one], [replace(one, cell=1)]]) == [event_of(one)]
+    True
+    """
+    found: list[Event] = []
+    kept = [sorted(cell, key=lambda spent: spent.multiplier) for cell in cells]
+    for kind in ("gaussian", "laplace"):
+        for spents in zip_longest(*([s for s in cell if s.kind == kind] for cell in kept)):
+            some = [spent for spent in spents if spent is not None]
+            multiplier = min(spent.multiplier for spent in some)
+            dimension = max(spent.dimension for spent in some)
+            if kind == "gaussian":
+                found.append(Gaussian(multiplier, dimension, min(spent.steps for spent in some)))
+            else:
+                found.append(Laplace(multiplier, dimension))
+    return found

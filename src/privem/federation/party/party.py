@@ -1,0 +1,418 @@
+"""A party: the only holder of its rows, and the only judge of what leaves them.
+
+A party believes nothing the server says. It answers messages of the federation it has joined, about
+a run it knows, in rounds that only go forward, and questions that meet the conditions of their own
+privacy proof; it keeps an account of its own. The same request twice gets the same bytes twice,
+never fresh noise. If anything goes wrong inside, what leaves is a refusal that says nothing about
+rows, and the party is as it was before the message.
+"""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+from collections.abc import Callable, Collection
+from dataclasses import asdict, replace
+from typing import Any, Self
+
+from ..agreement import Agreement, Card
+from ..errors import FederationError
+from ..protections.base import Inside, PartySide
+from ..protections.sides import party_side
+from ..sums import Question, Unanswerable, answer, on_grid, sizes
+from ..wire.codec import MAX_BYTES, BadMessage
+from ..wire.messages import Request, RunTerms, read_question, refusal, reply
+from ..wire.queries import check_persons, check_query, pack, unpack
+from .account import OwnBudget, bill, check_declared, check_exact
+from .keys import Keys
+from .memory import Memory
+from .ratchet import derive, drawing, new_secret
+from .rows import Categories, Holding
+
+__all__ = ["Party", "account_of"]
+
+
+class Party:
+    """Holds rows and answers for them.
+
+    Parameters
+    ----------
+    rows : array, frame, path or Rows
+        The party's records. They must stay as they are, and in their order, while a fit goes on. A
+        file is read once at the beginning: one that cannot be read is an error here, for its owner.
+    name : str
+        What the federation calls it.
+    y : array, or str, optional
+        The target of each record, for models that have one; or the name of the column that it is.
+    categories : list, optional
+        Rows hold categories, of which these are each column's, a list of lists; or one list for all
+        columns. Public: all parties declare the same.
+    groups : array, or str, optional
+        Whom each record belongs to, or the name of the column that says so: a private fit hides
+        persons with all their records at this party. All parties of a federation have groups, or
+        none has.
+    header : bool, optional
+        Where rows are a CSV file, whether its first line is a header; by default one that could be
+        data is refused. See :func:`privem.data.read_file`.
+    epsilon : float, optional
+        The most this party gives away about a record (a person, with ``groups``) more or less over
+        all runs, at ``delta``; it refuses what would exceed it, and every exact question. It also
+        takes the place of the limit in a state that is restored. ``None``: no limit of its own, or
+        that of the state.
+    delta : float
+    plans : collection of str, optional
+        Hashes of the plans it takes part in; ``None`` is any.
+    n_jobs : int, optional
+        Threads.
+    store : callable, optional
+        Keeps the party's state for good: called with it before a row is summed, when the cost has
+        been reserved, and before a reply or a refusal leaves.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> party = Party(np.zeros((5, 2)), "north", epsilon=1.0)
+    >>> party.features, party.spent
+    (2, 0.0)
+    """
+
+    def __init__(
+        self,
+        rows: Any,
+        name: str,
+        y: Any = None,
+        *,
+        categories: Any = None,
+        groups: Any = None,
+        header: bool | None = None,
+        epsilon: float | None = None,
+        delta: float = 1e-6,
+        plans: Collection[str] | None = None,
+        n_jobs: int | None = None,
+        store: Callable[[bytes], None] | None = None,
+    ) -> None:
+        if not isinstance(name, str) or not 0 < len(name) <= 100:
+            raise ValueError("a party's name has 1 to 100 characters")
+        self._held = Holding.of(rows, y, categories, groups, header)
+        self._rows = self._held.rows
+        self.name, self.n_jobs, self.plans = name, n_jobs, plans
+        self.store = store
+        self._budget = OwnBudget(epsilon, delta)
+        self._wanted = None if epsilon is None else (epsilon, delta)  # a limit said here
+        self._memory = Memory(secret=new_secret())
+        self._known = b""  # which run's rows are known to be those that it began with
+        self._drawn: tuple[bytes, Holding] = b"", self._held
+        self._agreement: Agreement | None = None
+        self._keys = Keys()
+        self._side: PartySide | None = None
+        self._question: Question | None = None
+        self.problem: BaseException | None = None
+        """What last went wrong inside; for the party's own eyes."""
+
+    @property
+    def features(self) -> int:
+        """How many columns, a target included."""
+        return self._rows.n_features
+
+    @property
+    def columns(self) -> tuple[str, ...] | None:
+        """Their names, if they have any."""
+        names = self._rows.names
+        return None if names is None else tuple(str(name) for name in names)
+
+    @property
+    def weighted(self) -> bool:
+        """Whether its records have weights."""
+        return self._held.weighted
+
+    @property
+    def target(self) -> bool:
+        """Whether the last column is a target."""
+        return self._held.target
+
+    @property
+    def persons(self) -> bool:
+        """Whether persons are hidden, rather than records."""
+        return self._held.persons
+
+    @property
+    def categories(self) -> Categories | None:
+        """Of each column, where rows are codes of categories."""
+        return self._held.categories
+
+    @property
+    def spent(self) -> float:
+        """Epsilon of all answers so far, at the party's delta; infinite once one was exact."""
+        return self._budget.epsilon
+
+    @property
+    def limit(self) -> float | None:
+        """The most epsilon it gives away; ``None`` if it has no limit of its own."""
+        return self._budget.limit
+
+    @property
+    def account(self) -> str:
+        """What was given away so far, in words."""
+        return self._budget.account
+
+    def limit_to(
+        self,
+        epsilon: float | None,
+        delta: float | None = None,
+        *,
+        despite_exact_answers: bool = False,
+    ) -> None:
+        """Set another limit of its own, or none; ``delta=None`` leaves that as it is.
+
+        Where exact answers were given a limit is refused, because it says nothing about rows that
+        were in them. ``despite_exact_answers=True`` acknowledges that: the limit is then on private
+        answers alone.
+        """
+        self._budget.limit_to(epsilon, delta, despite_exact_answers)
+        self._wanted = None if epsilon is None else (epsilon, self._budget.delta)
+        self._keep(self._side)
+
+    def card(self, protection: str) -> Card:
+        """The party's entry in an agreement; makes its keys where the protection needs any."""
+        self._keys = self._keys.for_protection(protection)
+        return self._keys.card(self.name)
+
+    def join(self, agreement: Agreement) -> Self:
+        """Consent to an agreement: the party's own act, never the server's.
+
+        The account of what was spent goes on; runs of an earlier agreement are over.
+        """
+        if self.name not in agreement.names:
+            raise ValueError(f"the agreement does not name {self.name!r}")
+        if self.card(agreement.protection) != agreement.card(self.name):
+            raise ValueError(f"the agreement names other keys for {self.name!r} than its own")
+        odd = self._held.unlike(agreement)
+        if odd:
+            raise ValueError(f"{self.name!r}: {odd}")
+        self._agreement = agreement
+        self._side = party_side(agreement, b"")
+        self._memory = self._memory.ended()
+        return self
+
+    def handle(self, message: bytes) -> bytes:
+        """Answer a message: a reply, or a refusal."""
+        digest = hashlib.sha256(message).digest()
+        if digest == self._memory.last:
+            return self._memory.last_reply
+        request: Request | None = None
+        before = self._mutable()
+        try:
+            request = Request.from_bytes(message)
+            memory, payload = self._answer(request, before[-1])
+            sent = reply(request, self.name, payload, memory.count + 1)
+            if len(sent) > MAX_BYTES:
+                # Nobody would read it: so it is not sent, and not paid for.
+                raise BadMessage("the answer to this question is larger than a message may be")
+            self._memory = memory.answered(digest, sent)
+            self._budget.reserved = b""
+            self._keep(self._side)
+            return sent
+        except BaseException as problem:
+            # Nothing has left: all is as it was, whatever went wrong and wherever. What was
+            # reserved is void, and stays so if this is stored.
+            tried = self._budget
+            self._go_back(before)
+            self.problem = problem
+            if not isinstance(problem, Exception):
+                raise
+            self._budget = self._budget.after_refusal(tried)
+            self._keep(self._side)
+            if isinstance(problem, BadMessage | Unanswerable | FederationError):
+                return refusal(request, self.name, str(problem), before[0].count)
+            # It may have to do with the rows: not a word about it.
+            why = "the question could not be answered"
+            return refusal(request, self.name, why, before[0].count)
+
+    def _keep(self, side: PartySide | None) -> None:
+        if self.store is not None:
+            self.store(self._written(side))
+
+    def _mutable(self) -> tuple[Memory, OwnBudget, PartySide | None]:
+        """All that a message may change: what was said, the account, the protection's side."""
+        side = None if self._side is None else self._side.copy()
+        return self._memory, copy.copy(self._budget), side
+
+    def _go_back(self, before: tuple[Memory, OwnBudget, PartySide | None]) -> None:
+        """As it was before a message, whichever side it is and however far the message came."""
+        self._memory, self._budget, self._side = before
+        self._question = None
+
+    def _answer(self, request: Request, before: PartySide | None) -> tuple[Memory, bytes]:
+        agreement, memory = self._agreement, self._memory
+        if agreement is None or self._side is None:
+            raise BadMessage("this party has joined no federation")
+        if request.federation != agreement.hash:
+            raise BadMessage("the request is for another federation")
+        if request.round == 0:
+            return self._begin(request)
+        if request.run != memory.run or request.plan != memory.plan:
+            raise BadMessage("the request belongs to no run that this party is in")
+        self._know_rows(memory)
+        if request.round > memory.round:
+            if not request.question:
+                raise BadMessage("the round begins without a question")
+            memory = self._consider(request)
+        elif request.round < memory.round or request.step <= memory.step:
+            raise BadMessage("the request is a replay: its round is over")
+        elif request.question not in (b"", memory.question):
+            raise BadMessage("a round has one question")
+        else:
+            memory = replace(memory, step=request.step)
+        question = self._question or read_question(memory.question)
+        self._question = question
+        kept = memory.numbers
+
+        def numbers() -> Any:
+            nonlocal kept
+            if kept is None:
+                # All that is stored of this message is its cost: asked again, it is begun again.
+                self._budget = bill(question, memory, self._budget, agreement)
+                self._keep(before)
+                kept = self._numbers(question, memory)
+            return kept
+
+        inside = Inside(
+            agreement,
+            self.name,
+            memory.run,
+            memory.round,
+            on_grid(question, agreement),
+            self._keys.box,
+            self._keys.signing,
+            numbers,
+            lambda: sizes(question.query, self.features),
+            memory.about,
+        )
+        payload = self._side.handle(request.payload, inside)
+        return memory.said(kept), payload
+
+    def _numbers(self, question: Question, memory: Memory) -> Any:
+        """What goes into the round's sum, as often as it is computed."""
+        assert self._agreement is not None
+        if self._drawn[0] != memory.draws:
+            self._drawn = memory.draws, self._held.drawn_by(drawing(memory.draws, "persons"))
+        source = self._drawn[1].source(
+            bool(question.prices),
+            self.n_jobs,
+            derive(memory.draws, "cells"),
+            drawing(memory.key, "pairs"),
+        )
+        return answer(question, source, self._agreement, memory.noise)
+
+    def _know_rows(self, memory: Memory) -> None:
+        """Refuse to go on with a run, after a restart, about other rows than it began with.
+
+        Its masks would hide two sums, and so show their difference. Only the owner hears why: that
+        rows have changed is nothing the server is told.
+        """
+        if memory.rows != self._known:
+            if not memory.knows(self._held.fingerprint):
+                raise ValueError("the party's rows are not those that the run began with")
+            self._known = memory.rows
+
+    def _begin(self, request: Request) -> tuple[Memory, bytes]:
+        if request.run in self._memory.runs:
+            raise BadMessage("the request is a replay: its run was begun before")
+        if request.step or request.question:
+            raise BadMessage("a run begins with its terms alone")
+        terms = RunTerms.from_bytes(request.payload)
+        if terms.hash != request.plan:
+            raise BadMessage("the plan's hash is not that of its terms")
+        if self.plans is not None and request.plan not in self.plans:
+            raise BadMessage("this party takes no part in such a plan")
+        assert self._agreement is not None
+        assert self._side is not None
+        odd = self._held.unlike(self._agreement)
+        if odd:
+            raise BadMessage(odd)
+        if terms.private is False:
+            check_exact(self._budget, self._agreement)
+        if terms.budget is not None and not self._budget.grants(terms.budget, terms.failure):
+            raise BadMessage("the run's epsilon exceeds what is left of this party's own budget")
+        self._question = None
+        charged = bool(self._budget.of_run(len(self._memory.runs)))
+        memory, masks = self._memory.begun(request, terms, self._held.fingerprint, charged)
+        self._side.begin(masks)
+        self._known = memory.rows
+        return memory, pack("welcome", {"features": self.features, "columns": self.columns})
+
+    def _consider(self, request: Request) -> Memory:
+        """Whether to answer a new question, and to go on with the round."""
+        assert self._agreement is not None
+        question = read_question(request.question)
+        check_query(question.query, self.features, bool(question.prices))
+        if question.prices and self.persons:
+            check_persons(question.query)
+        cell, partition = getattr(question.query, "cell", None), self._memory.partition
+        if cell is not None and partition not in (0, cell.count):
+            # Cells of two partitions overlap: whoever is in one of each would pay for one only.
+            raise BadMessage("a run has one partition")
+        memory = replace(
+            self._memory.asked(request),
+            partition=partition if cell is None else cell.count,
+        )
+        charged = bill(question, memory, self._budget, self._agreement)
+        check_declared(memory, charged)
+        if not question.prices and self._held.undeclared:
+            # Known of rows, so not a word of it before the question is one to be answered, and
+            # counted as an answer.
+            self._budget = charged
+            raise Unanswerable("the rows hold values that are none of the categories agreed on")
+        self._question = question
+        return memory
+
+    def state(self) -> bytes:
+        """Everything but the rows, to be kept by the party alone: it holds secret keys.
+
+        Store it before the reply it belongs to leaves; ``store`` does.
+        """
+        return self._written(self._side)
+
+    def _written(self, side: PartySide | None) -> bytes:
+        body = {
+            "name": self.name,
+            "keys": vars(self._keys),
+            "agreement": None if self._agreement is None else self._agreement.to_dict(),
+            "memory": asdict(self._memory),
+            "side": b"" if side is None else side.state(),
+            "persons": self.persons,
+            "account": vars(self._budget),
+        }
+        return pack("party", body)
+
+    def restore(self, state: bytes) -> Self:
+        """Go on from a state of the same party.
+
+        Its limit holds, unless this party was made with an ``epsilon``: then that one does, and is
+        refused where exact answers were given (:meth:`limit_to`).
+        """
+        body = unpack(state, "party", own=True)
+        if body["name"] != self.name:
+            raise ValueError(f"the state is that of {body['name']!r}, not of {self.name!r}")
+        agreement = None if body["agreement"] is None else Agreement.from_dict(body["agreement"])
+        odd = "" if agreement is None else self._held.unlike(agreement)
+        if not odd and body["account"]["spent"] and body["persons"] != self.persons:
+            was, now = ("persons", "records") if body["persons"] else ("records", "persons")
+            odd = f"its account is of {was}, which says nothing about {now}; begin a new one"
+        if odd:
+            raise ValueError(f"{self.name!r}: {odd}")
+        account = OwnBudget.of(body["account"])
+        if self._wanted is not None:
+            account.limit_to(*self._wanted)
+        self._keys, self._budget = Keys(**body["keys"]), account
+        self._memory = Memory(**body["memory"])
+        self._question, self._known = None, b""
+        if agreement is not None:
+            self._agreement = agreement
+            self._side = party_side(agreement, body["side"])
+        return self
+
+
+def account_of(state: bytes) -> OwnBudget:
+    """The account in a party's state, whatever its rows."""
+    return OwnBudget.of(unpack(state, "party", own=True)["account"])

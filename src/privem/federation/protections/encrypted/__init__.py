@@ -1,0 +1,1 @@
+"""Sums under homomorphic encryption, with one key that all parties hold."""

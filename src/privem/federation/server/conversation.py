@@ -1,0 +1,88 @@
+"""The server's end of the conversation: envelopes around a protection's mail."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from dataclasses import dataclass, field
+from itertools import count
+
+from ...run import drive
+from ..errors import FederationError, PartyRefused
+from ..protections.base import Mail, Opened
+from ..wire.codec import BadMessage
+from ..wire.messages import Request, read_reply
+from .counters import Counters
+from .journal import Journal
+from .transport import Transport
+
+__all__ = ["Talk"]
+
+
+@dataclass(frozen=True)
+class Talk:
+    """One round's exchanges; ``questions`` go with requests to a party until it has answered.
+
+    ``refused`` collects refusals where they count as dropouts; where it is ``None`` one ends the
+    fit.
+    """
+
+    transport: Transport
+    journal: Journal | None
+    federation: str
+    run: str
+    plan: str
+    round: int
+    questions: dict[str, bytes]
+    counters: Counters = field(default_factory=Counters)
+    refused: dict[str, str] | None = None
+
+    def drive(self, protocol: Generator[Mail, Mail, Opened]) -> Opened:
+        """Carry a protection's mail until its sum is open."""
+        steps = count(1)
+        try:
+            return drive(protocol, lambda mail: self.exchange(mail, next(steps)))
+        except BadMessage as problem:
+            raise FederationError(f"a party answered something else: {problem}") from None
+
+    def exchange(self, mail: Mail, step: int) -> Mail:
+        """One exchange; a reply that is none counts as missing."""
+        requests = {name: self._request(name, step, payload) for name, payload in mail.items()}
+        sent = _written(requests)
+        known = None if self.journal is None else self.journal.replies(sent)
+        replies = self.transport.exchange(sent) if known is None else known
+        found = {}
+        for name, message in replies.items():
+            if name not in requests:
+                continue
+            if known is None:
+                self.counters.hear(name, requests[name], message)
+            try:
+                answered, content = read_reply(message, requests[name], name)
+            except BadMessage:
+                continue
+            if not answered:
+                if self.refused is None:
+                    raise PartyRefused(f"{name!r} refused: {content}")
+                self.refused[name] = content
+                continue
+            found[name] = content
+            self.questions.pop(name, None)
+        # A refusal that ends the fit is not kept: its owner may think again.
+        if self.journal is not None and known is None:
+            self.journal.keep(sent, replies)
+        return found
+
+    def _request(self, name: str, step: int, payload: bytes) -> Request:
+        question = self.questions.get(name, b"")
+        return Request(self.federation, self.run, self.plan, self.round, step, question, payload)
+
+
+def _written(requests: dict[str, Request]) -> Mail:
+    """Requests as they travel; one that is the same as that before it is not written again."""
+    sent: Mail = {}
+    last, message = None, b""
+    for name, request in requests.items():
+        if request != last:
+            last, message = request, request.to_bytes()
+        sent[name] = message
+    return sent

@@ -1,0 +1,174 @@
+"""What a server writes down, so that a run goes on where it was killed.
+
+Given the replies, everything a server and a plan do is determined. So it is enough to keep, for
+each finished round, the opened sum, and for the round under way the replies of each exchange. A
+fit that is started again with the same journal and the same parameters (``random_state`` too) comes
+to the same requests, bit by bit: finished rounds are answered from the journal, and the exchange
+that was interrupted is sent again, to which a party that had answered gives the same answer. An
+exchange that too few parties answered is forgotten and sent again too: the round stays the same sum
+(a party that has opened its shares takes part in no other).
+
+``rounds``: what was opened, appended once per round. ``state-N``: what the server keeps after N
+rounds; only the last is there. ``current``: replies of the round under way, emptied when it is
+over. ``counters``: see ``counters.py``. Entries carry their length and a checksum; a torn last
+entry is dropped. Nothing in them is more than what the server sees anyway, and its own key of a
+masked run.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import uuid
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from ..errors import FederationError
+from ..protections.base import Mail, Opened
+from ..storage import append, write_whole
+from ..wire.codec import decode, encode
+from .counters import Counters
+
+__all__ = ["Journal"]
+
+
+class Journal:
+    """The journal of one run, in a folder.
+
+    Parameters
+    ----------
+    folder : path-like
+        Made if it is not there.
+    counters : path-like, optional
+        The file in which the server keeps, for all its runs, how many answers each party has
+        given; one of the run's own by default.
+    """
+
+    def __init__(
+        self, folder: str | os.PathLike[str], counters: str | os.PathLike[str] | None = None
+    ) -> None:
+        self._folder = Path(folder)
+        self._folder.mkdir(parents=True, exist_ok=True)
+        entries = self._load("rounds")
+        if not entries:
+            entries = [("run", {"run": uuid.uuid4().hex})]
+            self._append("rounds", *entries[0])
+        self.counters = Counters(self._folder / "counters" if counters is None else Path(counters))
+        self.run: str = entries[0][1]["run"]
+        self.began: dict[str, Any] | None = None
+        self._rounds: list[dict[str, Any]] = []
+        for kind, body in entries[1:]:
+            if kind == "began":
+                self.began = body
+            else:
+                self._rounds.append(body)
+        self._replies = {body["mail"]: body["replies"] for _, body in self._load("current")}
+
+    @property
+    def rounds(self) -> int:
+        """How many rounds are finished."""
+        return len(self._rounds)
+
+    def begin(self, facts: Mapping[str, Any]) -> None:
+        """Keep what was learnt when the run was opened."""
+        self.began = dict(facts)
+        self._append("rounds", "began", self.began)
+
+    def finished(self, number: int, question: bytes) -> Opened | None:
+        """What a round opened; ``None`` if it has not ended."""
+        if number > len(self._rounds):
+            return None
+        body = self._rounds[number - 1]
+        if body["question"] != hashlib.sha256(question).digest():
+            raise FederationError(
+                f"the journal is of another fit: round {number} asked something else; use the "
+                "same parameters and random_state, or a new folder"
+            )
+        return Opened(body["numbers"], body["parties"], body["refused"])
+
+    def state(self) -> bytes:
+        """The server's state after the last finished round."""
+        path = self._state_file(len(self._rounds))
+        try:
+            return path.read_bytes()
+        except FileNotFoundError:
+            raise FederationError(
+                f"the journal has no {path.name}: part of it is gone, or it is of another version; "
+                "begin a new fit in a new folder"
+            ) from None
+
+    def _state_file(self, number: int) -> Path:
+        return self._folder / f"state-{number}"
+
+    def finish(self, question: bytes, opened: Opened, state: bytes) -> None:
+        """Keep what a round opened; its exchanges are over."""
+        body = {
+            "question": hashlib.sha256(question).digest(),
+            "numbers": opened.numbers,
+            "parties": opened.parties,
+            "refused": opened.refused,
+        }
+        # The state is there before the round is over, and the one before until it is.
+        number = len(self._rounds) + 1
+        write_whole(self._state_file(number), state)
+        self._append("rounds", "round", body)
+        self._rounds.append(body)
+        self._clear()
+        self._state_file(number - 1).unlink(missing_ok=True)
+
+    def fail(self) -> None:
+        """Too few answered: forget the last exchange, so that it is sent again, byte for byte."""
+        if not self._replies:
+            return
+        mail, replies = self._replies.popitem()
+        path = self._folder / "current"
+        with open(path, "r+b") as file:
+            file.truncate(path.stat().st_size - len(_entry("exchange", _exchange(mail, replies))))
+            os.fsync(file.fileno())
+
+    def replies(self, mail: Mail) -> Mail | None:
+        """The replies to this very mail, if it was answered before."""
+        return self._replies.get(_digest(mail))
+
+    def keep(self, mail: Mail, replies: Mail) -> None:
+        """Keep the replies to some mail."""
+        body = _exchange(_digest(mail), replies)
+        self._append("current", "exchange", body)
+        self._replies[body["mail"]] = replies
+
+    def _clear(self) -> None:
+        self._replies = {}
+        (self._folder / "current").write_bytes(b"")
+
+    def _append(self, name: str, kind: str, body: Mapping[str, Any]) -> None:
+        append(self._folder / name, _entry(kind, body))
+
+    def _load(self, name: str) -> list[tuple[str, dict[str, Any]]]:
+        path = self._folder / name
+        raw = path.read_bytes() if path.exists() else b""
+        found, at = [], 0
+        while at + 40 <= len(raw):
+            size = int.from_bytes(raw[at : at + 8], "little")
+            entry = raw[at + 40 : at + 40 + size]
+            if len(entry) < size or hashlib.sha256(entry).digest() != raw[at + 8 : at + 40]:
+                break
+            found.append(decode(entry, own=True))
+            at += 40 + size
+        if at < len(raw):  # a torn end: what was being written when the server was killed
+            with open(path, "r+b") as file:
+                file.truncate(at)
+        return found
+
+
+def _entry(kind: str, body: Mapping[str, Any]) -> bytes:
+    entry = encode(kind, body)
+    return len(entry).to_bytes(8, "little") + hashlib.sha256(entry).digest() + entry
+
+
+def _exchange(mail: bytes, replies: Mail) -> dict[str, Any]:
+    return {"mail": mail, "replies": replies}
+
+
+def _digest(mail: Mail) -> bytes:
+    return hashlib.sha256(encode("mail", mail)).digest()

@@ -1,0 +1,240 @@
+"""The envelopes: what every request and reply carries, whatever the protection.
+
+=============  ==========================================================================
+request        ``federation`` (the agreement's hash), ``run``, ``plan`` (hash of the terms),
+               ``round`` (0 opens a run), ``step`` within the round, ``question`` (until
+               the party has answered in this round), ``payload`` (the protection's)
+reply          ``federation``, ``run``, ``round``, ``step``, ``party``, ``count`` (of all its
+               replies so far), ``payload``
+refusal        the same with ``reason`` in place of ``payload``
+question       ``name``, ``query``, ``noise``, ``prices``
+=============  ==========================================================================
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ...accounting import ACCOUNTANTS
+from ...core import Spent
+from ...noise.discrete import Discrete
+from ...noise.exact import Exact
+from ..sums import Question
+from .codec import BadMessage, decode
+from .queries import pack, unpack
+
+__all__ = [
+    "Request",
+    "RunTerms",
+    "plan_hash",
+    "question_hash",
+    "read_question",
+    "read_reply",
+    "read_welcome",
+    "refusal",
+    "reply",
+    "write_question",
+]
+
+
+_KINDS: dict[str, type] = {
+    "federation": str,
+    "run": str,
+    "plan": str,
+    "round": int,
+    "step": int,
+    "question": bytes,
+    "payload": bytes,
+}
+
+
+@dataclass(frozen=True)
+class Request:
+    """From the server to one party."""
+
+    federation: str
+    run: str
+    plan: str
+    round: int
+    step: int
+    question: bytes
+    payload: bytes
+
+    def to_bytes(self) -> bytes:
+        """As it travels."""
+        return pack("request", vars(self))
+
+    @classmethod
+    def from_bytes(cls, message: bytes) -> Request:
+        """Checked for form; raises :class:`~privem.federation.wire.codec.BadMessage`."""
+        body = unpack(message, "request")
+        if {key: type(value) for key, value in body.items()} != _KINDS:
+            raise BadMessage("the request's fields are not as they should be")
+        if not (0 <= body["round"] < 2**31 and 0 <= body["step"] < 2**16):
+            raise BadMessage("the request's round or step is out of range")
+        if not 0 < len(body["run"]) <= 128:
+            raise BadMessage("the request names no run")
+        return cls(**body)
+
+    def head(self, party: str) -> dict[str, Any]:
+        """What the reply repeats."""
+        return {
+            "federation": self.federation,
+            "run": self.run,
+            "round": self.round,
+            "step": self.step,
+            "party": party,
+        }
+
+
+def reply(request: Request, party: str, payload: bytes, count: int = 0) -> bytes:
+    """An answer to a request, the party's ``count``-th."""
+    return pack("reply", {**request.head(party), "count": count, "payload": payload})
+
+
+def refusal(request: Request | None, party: str, reason: str, count: int = 0) -> bytes:
+    """A refusal, with a reason that says nothing about rows, after so many answers."""
+    head = {"party": party} if request is None else request.head(party)
+    return pack("refusal", {**head, "count": count, "reason": reason})
+
+
+def read_reply(message: bytes, request: Request, party: str) -> tuple[bool, Any]:
+    """(True, payload) or (False, reason); raises BadMessage for what answers something else."""
+    head = request.head(party)
+    kind, body = decode(message)
+    if not isinstance(body, dict) or kind not in ("reply", "refusal"):
+        raise BadMessage("expected a reply")
+    if kind == "refusal":
+        if isinstance(body.get("reason"), str) and body.get("party") == party:
+            return False, body["reason"][:500]
+        raise BadMessage("the refusal is not this party's")
+    if set(body) != {*head, "count", "payload"} or not isinstance(body["payload"], bytes):
+        raise BadMessage("the reply's fields are not as they should be")
+    if any(body[key] != value for key, value in head.items()):
+        raise BadMessage("the reply answers another request")
+    return True, body["payload"]
+
+
+def read_welcome(message: bytes) -> tuple[int, tuple[str, ...] | None]:
+    """How many columns a party has, and their names if they have any; raises BadMessage."""
+    body = unpack(message, "welcome")
+    features, columns = body.get("features"), body.get("columns")
+    named = isinstance(columns, tuple) and all(isinstance(name, str) for name in columns)
+    fits = columns is None or (named and len(columns) == features)
+    if set(body) != {"features", "columns"} or type(features) is not int or not fits:
+        raise BadMessage("the welcome is malformed")
+    if not 0 < features < 2**31:
+        raise BadMessage("the welcome is malformed")
+    return features, columns
+
+
+def write_question(question: Question) -> bytes:
+    """A stage, as it travels."""
+    return pack("question", {k: getattr(question, k) for k in ("name", "query", "noise", "prices")})
+
+
+def question_hash(message: bytes) -> bytes:
+    """Names a question with all that it says, its noise and lattice too."""
+    return hashlib.sha256(message).digest()
+
+
+def read_question(message: bytes) -> Question:
+    """Checked for form; what it asks is checked by ``wire.check_query`` and ``budget.believe``."""
+    body = unpack(message, "question")
+    if set(body) != {"name", "query", "noise", "prices"} or type(body["name"]) is not str:
+        raise BadMessage("the question's fields are not as they should be")
+    noise, prices = body["noise"], body["prices"]
+    if not isinstance(prices, tuple) or not all(isinstance(p, Spent) for p in prices):
+        raise BadMessage("the question's prices are malformed")
+    match noise:
+        case Exact():
+            sound = not prices
+        case Discrete(multiplier=multiplier, neighbours=neighbours, rows=rows):
+            numbers = all(type(v) in (int, float) and v > 0 for v in (multiplier, rows))
+            sound = numbers and neighbours in ("add-remove", "replace-one") and bool(prices)
+        case _:
+            sound = False
+    if not sound:
+        raise BadMessage("the question's noise is malformed")
+    return Question(body["name"], body["query"], noise, prices)
+
+
+Budget = tuple[float, float, str]
+
+
+@dataclass(frozen=True)
+class RunTerms:
+    """What a run is about, as it is opened: public, and known again by its hash.
+
+    Parameters
+    ----------
+    terms : mapping of str to str
+        What is fitted, in words.
+    failure : float
+        The part of delta that covers a bound on the number of records failing.
+    private : bool, optional
+        Whether every question carries noise, or none does; ``None`` leaves it open.
+    budget : (float, float, str), optional
+        Of a private run: epsilon, delta and the accountant by which all of its questions cost no
+        more than that.
+    """
+
+    terms: Mapping[str, str]
+    failure: float = 0.0
+    private: bool | None = None
+    budget: Budget | None = None
+
+    def to_bytes(self) -> bytes:
+        """As it travels."""
+        return pack("terms", {**vars(self), "terms": dict(self.terms)})
+
+    @classmethod
+    def from_bytes(cls, message: bytes) -> RunTerms:
+        """Checked for form; raises :class:`~privem.federation.wire.codec.BadMessage`."""
+        body = unpack(message, "terms")
+        if set(body) != {"terms", "failure", "private", "budget"}:
+            raise BadMessage("the terms of the run are malformed")
+        terms, failure, private = body["terms"], body["failure"], body["private"]
+        if not (
+            isinstance(terms, dict)
+            and all(isinstance(text, str) for text in terms.values())
+            and type(failure) is float
+            and 0 <= failure < 1
+            and (private is None or isinstance(private, bool))
+            and (_sound(body["budget"], failure) if private else body["budget"] is None)
+        ):
+            raise BadMessage("the terms of the run are malformed")
+        return cls(**body)
+
+    @property
+    def hash(self) -> str:
+        """Names them."""
+        every = [dict(self.terms), float(self.failure), self.private, self.budget]
+        text = json.dumps(every, sort_keys=True, separators=(",", ":"))
+        return hashlib.sha256(text.encode("utf-8")).hexdigest()
+
+
+def _sound(budget: Any, failure: float) -> bool:
+    if not isinstance(budget, tuple) or [type(part) for part in budget] != [float, float, str]:
+        return False
+    epsilon, delta, accountant = budget
+    return 0 < epsilon < math.inf and failure <= delta < 1 and accountant in ACCOUNTANTS
+
+
+def plan_hash(
+    terms: Mapping[str, str],
+    failure: float = 0.0,
+    private: bool | None = None,
+    budget: Budget | None = None,
+) -> str:
+    """Names the terms of a run: what is fitted, with which parameters, at what cost.
+
+    It does not bind the questions that follow: they may not exceed the budget, and a party's own
+    epsilon bounds them over all runs.
+    """
+    return RunTerms(terms, failure, private, budget).hash
