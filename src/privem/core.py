@@ -62,6 +62,11 @@ class Query(Protocol[Statistics_co]):
     Calling it on a block gives the block's sum, a frozen dataclass of arrays (see
     :mod:`privem.tree`). Sums over blocks add up to the sum over their union, however rows are
     split: that is what a source, a cluster or a federation relies on.
+
+    A query that a federation may send to its parties also says which of its fields are sent
+    (``travels``), checks the conditions of its own proof (``check(d, private)``, with
+    :mod:`privem.blocks.conditions`) and, if it is exact, bounds what one record between public
+    bounds adds to each number (``largest(low, high)``).
     """
 
     @property

@@ -9,17 +9,16 @@ from sklearn.decomposition import FactorAnalysis as Reference
 from sklearn.exceptions import ConvergenceWarning
 
 from privem import FactorAnalysis, GaussianMixture, KMeans
-from privem.blocks import start as start_plan
 from privem.blocks.krylov import Krylov
 from privem.blocks.moments import MANY_COLUMNS
 from privem.blocks.products import ProductsQuery
 from privem.core import Block
 from privem.data import LocalSource, read_rows
-from privem.federation.wire.magnitude import per_record
 from privem.kernels.scratch import Scratch
 from privem.models.factor_analysis.covariance import CovariancePlan
 from privem.models.gaussian_mixture import plan as mixture_plan
 from privem.models.kmeans import plan as kmeans_plan
+from privem.models.kmeans import start as start_plan
 from privem.models.kmeans.plan import KMeansPlan
 from privem.run import Record, Recorded, run
 
@@ -161,7 +160,7 @@ def test_products_are_those_of_the_second_moments_within_their_public_bound(clus
             away = X[label == k] - means[k]
             heavy = away if w is None else away * w[label == k, None]
             np.testing.assert_allclose(found[k], vectors[k] @ heavy.T @ away, atol=1e-10)
-    bound = per_record(query, np.full(7, -3.0), np.full(7, 5.0))
+    bound = query.largest(np.full(7, -3.0), np.full(7, 5.0))
     for row in X:
         assert (np.abs(query(Block(row[None]), Scratch()).products).ravel() <= bound).all()
 

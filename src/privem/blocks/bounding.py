@@ -24,6 +24,7 @@ import numpy as np
 from ..core import Scratch
 from ..kernels.robust import ERROR, robust_bound, robust_rows
 from ..tree import Array
+from . import conditions
 from .rounding import gamma
 
 __all__ = ["Bounding", "Clip", "Robust"]
@@ -34,6 +35,7 @@ class Clip:
     """Pull vectors onto the ball of radius ``radius``."""
 
     radius: float
+    travels = ("radius",)
 
     def apply(self, g: Array, scratch: Scratch) -> Array:
         """Bound the columns of g (p, b), in place."""
@@ -58,6 +60,10 @@ class Clip:
         """
         return given + gamma(p + 16) * self.radius
 
+    def check(self) -> None:
+        """The quotient and its powers are numbers."""
+        conditions.ordinary(self.radius)
+
 
 @dataclass(frozen=True)
 class Robust:
@@ -65,6 +71,7 @@ class Robust:
 
     scale: float
     beta: float
+    travels = ("scale", "beta")
 
     def apply(self, g: Array, scratch: Scratch) -> Array:
         """Bound the entries of g (p, b), in place."""
@@ -81,6 +88,11 @@ class Robust:
         """
         slope = math.sqrt(1 + 1 / self.beta)
         return slope * given + math.sqrt(p) * self.scale * (ERROR + 16 * 2.0**-53)
+
+    def check(self) -> None:
+        """Smoothing is between next to nothing and next to everything."""
+        conditions.ordinary(self.scale)
+        conditions.need(2.0**-30 <= self.beta <= 2.0**100)
 
 
 Bounding = Clip | Robust

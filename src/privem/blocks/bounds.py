@@ -19,6 +19,7 @@ import numpy as np
 
 from ..core import Block, Group, Scratch
 from ..tree import Array
+from .conditions import need, shaped
 
 __all__ = ["CELLS", "LOWEST_OCTAVE", "OCTAVES", "Histogram", "OctaveQuery", "PlaceQuery"]
 
@@ -56,6 +57,7 @@ class OctaveQuery:
     view: str = "pairs"
     block_rows: int = 65_536
     least_rows: int = 4 * OCTAVES
+    travels = ("d",)
 
     def __call__(self, block: Block, scratch: Scratch) -> Histogram:
         """Count a block of absolute differences."""
@@ -71,6 +73,10 @@ class OctaveQuery:
     def rounding(self, rows: float) -> float:
         """Whole numbers: no rounding error."""
         return 0.0
+
+    def check(self, d: int, private: bool) -> None:
+        """Of all columns."""
+        need(self.d == d)
 
 
 @dataclass(frozen=True)
@@ -95,6 +101,7 @@ class PlaceQuery:
     cells: int = CELLS
     view: str = "persons"
     block_rows: int = 65_536
+    travels = ("width", "centre", "cells")
 
     @property
     def least_rows(self) -> int:
@@ -127,3 +134,9 @@ class PlaceQuery:
     def rounding(self, rows: float) -> float:
         """Whole numbers: no rounding error."""
         return 0.0
+
+    def check(self, d: int, private: bool) -> None:
+        """Bins have a width, and the number of cells is a power of two."""
+        need(self.cells & (self.cells - 1) == 0 and 2 <= self.cells <= CELLS)
+        shaped((d,), self.width, self.centre)
+        need((self.width > 0).all())

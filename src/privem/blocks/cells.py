@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from .conditions import need
+
 __all__ = ["Cell"]
+
+
+# More than any plan asks for, and few enough to hold.
+_MOST = 2**20
 
 
 @dataclass(frozen=True)
@@ -19,3 +25,8 @@ class Cell:
 
     index: int
     count: int
+    travels = ("index", "count")
+
+    def check(self, private: bool) -> None:
+        """One cell of a partition; a party sees to it that a run has one partition."""
+        need(private and 0 <= self.index < self.count <= _MOST)

@@ -9,6 +9,7 @@ import numpy as np
 
 from ..core import Block, Group, Scratch
 from ..tree import Array
+from . import conditions
 from .rounding import U
 from .sensitivity import capped
 
@@ -38,6 +39,7 @@ class CountQuery:
     cap_weight: float = 1.0
     block_rows: int = 65_536
     kind: str = "gaussian"
+    travels = ("cap_weight",)
 
     def __call__(self, block: Block, scratch: Scratch) -> Count:
         """Sum a block."""
@@ -57,3 +59,7 @@ class CountQuery:
     def rounding(self, rows: float) -> float:
         """One rounding of the total, which is at most ``rows`` caps."""
         return rows * self.cap_weight * 2 * U
+
+    def check(self, d: int, private: bool) -> None:
+        """A weight has a cap."""
+        conditions.ordinary(self.cap_weight)

@@ -22,9 +22,10 @@ import numpy as np
 from ..core import Block, Group, Scratch
 from ..linalg import svec, symmetric_pairs, symmetric_scale
 from ..tree import Array
+from . import conditions
 from .bounding import Clip
 from .cells import Cell
-from .gradient import in_region, reach
+from .gradient import check_records, in_region, reach
 from .region import Region
 from .rounding import U, gamma
 from .sensitivity import capped
@@ -52,6 +53,7 @@ class DirectionsQuery:
     square: float = 1.0
     cap_weight: float = 1.0
     cell: Cell | None = None
+    travels = ("region", "radius", "whitener", "target", "square", "cap_weight", "cell")
 
     @property
     def block_rows(self) -> int:
@@ -113,3 +115,19 @@ class DirectionsQuery:
         off = Clip(self.radius).error(d, given) / self.radius + 4 * U
         moved = 2 * off + off * off + 32 * U
         return rows * (moved + gamma(self.block_rows + 32) * (1 + moved))
+
+    def check(self, d: int, private: bool) -> None:
+        """Of the features alone, it leaves a target aside."""
+        aside = self.target is None and self.region.d == d - 1
+        check_records(self, d - aside, private)
+        conditions.ordinary(self.radius)
+        conditions.need(0.0 < self.square < math.inf)
+        if private:
+            conditions.ordinary(self.square)
+        if self.whitener is not None:
+            conditions.shaped((self.region.d, self.region.d), self.whitener)
+            conditions.magnitudes(self.whitener)
+
+    def largest(self, low: Array, high: Array) -> Array:
+        """No entry of v v' is beyond one; off the diagonal it is packed times sqrt(2)."""
+        return np.full(self.size, 1.5)

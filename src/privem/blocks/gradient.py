@@ -13,11 +13,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from ..core import Block, Group, Scratch
 from ..tree import Array
+from . import conditions
 from .bounding import Bounding
 from .cells import Cell
 from .gradients import Gradient, MissingCovariateGradient
@@ -28,6 +30,9 @@ from .sensitivity import capped
 __all__ = ["BoundedGradientQuery", "GradientSums", "Squares"]
 
 _UP = 1 + 2.0**-40
+# A gradient's own rounding is bounded by 2^-51 times its size or more (docs/proofs/gradient.md,
+# section 2): below this, squares of sizes are numbers, and no record ever becomes infinite.
+_MOST_ERROR = 2.0**400
 
 
 @dataclass(frozen=True)
@@ -44,6 +49,7 @@ class Squares:
 
     weight: float
     cap: float
+    travels = ("weight", "cap")
 
 
 @dataclass(frozen=True)
@@ -71,6 +77,7 @@ class BoundedGradientQuery:
     squares: Squares | None = None
     cap_weight: float = 1.0
     cell: Cell | None = None
+    travels = ("model", "bounding", "region", "target", "squares", "cap_weight", "cell")
 
     @property
     def block_rows(self) -> int:
@@ -137,6 +144,32 @@ class BoundedGradientQuery:
             moved += self.squares.weight * (q + 4 * 2.0**-53 * self.squares.cap)
             norm = math.hypot(norm, self.squares.weight * self.squares.cap)
         return rows * (moved + gamma(self.block_rows + 32) * (norm + moved))
+
+    def check(self, d: int, private: bool) -> None:
+        """The gradient fits the records, and none of them overflows before it is bounded.
+
+        What is not a number would be published as zero, and whoever made it so could be seen.
+        """
+        check_records(self, d, private)
+        self.model.check(self.region.d, self.target is not None)
+        self.bounding.check()
+        if self.squares is not None:
+            conditions.ordinary(self.squares.weight, self.squares.cap)
+        y = 0.0 if self.target is None else reach(self.target)
+        errors = self.model.error(reach(self.region), y)
+        conditions.need(all(error < _MOST_ERROR for error in errors))
+
+
+def check_records(query: Any, d: int, private: bool) -> None:
+    """Regions of the features and of a target, which is then the last column; weights and cell."""
+    features = d - (query.target is not None)
+    conditions.need(features > 0)
+    query.region.check(features, data=private)
+    if query.target is not None:
+        query.target.check(1, data=private)
+    conditions.ordinary(query.cap_weight)
+    if query.cell is not None:
+        query.cell.check(private)
 
 
 def reach(region: Region) -> float:

@@ -13,12 +13,13 @@ size at most y; tanh is taken to be within 4 ulp. Derivations: ``docs/proofs/gra
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 
 from ..core import Scratch
 from ..tree import Array
+from . import conditions
 from .rounding import U, gamma
 
 __all__ = [
@@ -29,6 +30,7 @@ __all__ = [
 ]
 
 
+@runtime_checkable
 class Gradient(Protocol):
     """A model's gradient under its current parameters. Public."""
 
@@ -42,6 +44,9 @@ class Gradient(Protocol):
     def error(self, x: float, y: float) -> tuple[float, float]:
         """Rounding of a gradient in L2, and of a squared residual."""
 
+    def check(self, d: int, target: bool) -> None:
+        """It is about d features, and about a target or not; refuses what would overflow."""
+
 
 @dataclass(frozen=True)
 class SymmetricGradient:
@@ -49,6 +54,7 @@ class SymmetricGradient:
 
     beta: Array
     variance: float
+    travels = ("beta", "variance")
 
     @property
     def size(self) -> int:
@@ -74,6 +80,11 @@ class SymmetricGradient:
             gamma(d + 8) * (x + b) ** 2 + 2 * sign * x * b,
         )
 
+    def check(self, d: int, target: bool) -> None:
+        """Of features alone."""
+        conditions.need(not target)
+        _check(self.beta, self.variance, d)
+
 
 @dataclass(frozen=True)
 class SymmetricRegressionGradient:
@@ -85,6 +96,7 @@ class SymmetricRegressionGradient:
     beta: Array
     variance: float
     whitener: Array | None = None
+    travels = ("beta", "variance", "whitener")
 
     @property
     def size(self) -> int:
@@ -118,6 +130,14 @@ class SymmetricRegressionGradient:
             2 * sign * y * f + 2 * (y + f) * f_off + f_off**2 + 16 * U * (y + f) ** 2,
         )
 
+    def check(self, d: int, target: bool) -> None:
+        """Of a target and d features, whitened or not."""
+        conditions.need(target)
+        _check(self.beta, self.variance, d)
+        if self.whitener is not None:
+            conditions.shaped((d, d), self.whitener)
+            conditions.magnitudes(self.whitener)
+
 
 @dataclass(frozen=True)
 class MissingCovariateGradient:
@@ -130,6 +150,7 @@ class MissingCovariateGradient:
 
     beta: Array
     variance: float
+    travels = ("beta", "variance")
 
     @property
     def size(self) -> int:
@@ -160,3 +181,14 @@ class MissingCovariateGradient:
             relative * (r * x + b * (r * r / self.variance + 1) + b),
             relative * (r * r + b * b),
         )
+
+    def check(self, d: int, target: bool) -> None:
+        """Of a target and d features."""
+        conditions.need(target)
+        _check(self.beta, self.variance, d)
+
+
+def _check(beta: Array, variance: float, d: int) -> None:
+    conditions.shaped((d,), beta)
+    conditions.magnitudes(beta)
+    conditions.ordinary(variance)

@@ -10,6 +10,8 @@ import numpy as np
 from ..core import Block, Scratch
 from ..linalg import smat, svec
 from ..tree import Array
+from . import conditions
+from .region import farthest
 
 __all__ = ["MANY_COLUMNS", "Frame", "Moments", "MomentsQuery", "Sums", "SumsQuery"]
 
@@ -47,6 +49,7 @@ class SumsQuery:
     """Rows, weight and column sums."""
 
     block_rows: int = 8184
+    travels = ()
 
     def __call__(self, block: Block, scratch: Scratch) -> Sums:
         """Sum a block."""
@@ -60,6 +63,13 @@ class SumsQuery:
             np.multiply(block.X, block.weight[:, None], out=x)
             return Sums(rows, np.asarray(block.weight.sum()), x.sum(axis=0))
 
+    def check(self, d: int, private: bool) -> None:
+        """Of any rows."""
+
+    def largest(self, low: Array, high: Array) -> Array:
+        """Two counts, and the columns themselves."""
+        return np.concatenate([[1.0, 1.0], farthest(low, high)])
+
 
 @dataclass(frozen=True)
 class MomentsQuery:
@@ -67,6 +77,7 @@ class MomentsQuery:
 
     origin: Array
     diagonal: bool = False
+    travels = ("origin", "diagonal")
 
     @property
     def block_rows(self) -> int:
@@ -88,6 +99,16 @@ class MomentsQuery:
             total = block.weight @ x
             x *= np.sqrt(block.weight)[:, None]
             return Moments(np.asarray(block.weight.sum()), total, svec(x.T @ x))
+
+    def check(self, d: int, private: bool) -> None:
+        """About a point among the rows."""
+        conditions.shaped((d,), self.origin)
+        conditions.held(1, 1, 1 + d + (d if self.diagonal else d * (d + 1) // 2))
+
+    def largest(self, low: Array, high: Array) -> Array:
+        """A count, distances from the origin, and their products."""
+        a = farthest(low, high, self.origin)
+        return np.concatenate([[1.0], a, a**2 if self.diagonal else svec(np.outer(a, a))])
 
 
 @dataclass(frozen=True)

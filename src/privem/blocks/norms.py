@@ -19,7 +19,8 @@ from ..core import Block, Group, Scratch
 from ..tree import Array
 from .bounds import Histogram
 from .cells import Cell
-from .gradient import in_region
+from .conditions import need, ordinary
+from .gradient import check_records, in_region
 from .region import Region
 from .rounding import gamma
 from .sensitivity import capped
@@ -43,6 +44,7 @@ class NormQuery:
     widths: tuple[int, ...]
     view: str = "persons"
     block_rows: int = 16_384
+    travels = ("widths",)
 
     def __call__(self, block: Block, scratch: Scratch) -> Histogram:
         """Count a block. NaN counts as nothing, infinity as huge: fixed public rules."""
@@ -71,6 +73,10 @@ class NormQuery:
         """Whole numbers: no rounding error."""
         return 0.0
 
+    def check(self, d: int, private: bool) -> None:
+        """One or two parts, which are all columns."""
+        need(0 < len(self.widths) <= 2 and min(self.widths) > 0 and sum(self.widths) == d)
+
 
 @dataclass(frozen=True)
 class SquareSums:
@@ -88,6 +94,7 @@ class SquaresQuery:
     target: Region | None = None
     cap_weight: float = 1.0
     cell: Cell | None = None
+    travels = ("region", "radii", "target", "cap_weight", "cell")
 
     @property
     def block_rows(self) -> int:
@@ -128,3 +135,9 @@ class SquaresQuery:
         """Squares to d roundings, sums to one per row of a block; all terms are positive."""
         relative = gamma(self.region.d + 16) + gamma(self.block_rows + 32)
         return rows * 2 * math.sqrt(self.size) * relative
+
+    def check(self, d: int, private: bool) -> None:
+        """A radius for each part."""
+        check_records(self, d, private)
+        need(len(self.radii) == 1 + (self.target is not None))
+        ordinary(*self.radii)

@@ -15,6 +15,7 @@ import numpy as np
 from ..core import Block, Group, Release, Scratch
 from ..linalg import smat, svec
 from ..tree import Array
+from . import conditions
 from .region import Region
 from .rounding import gamma
 from .sensitivity import MomentWeights, capped
@@ -39,6 +40,7 @@ class BoundedMomentsQuery:
     region: Region
     weights: MomentWeights
     cap_weight: float = 1.0
+    travels = ("region", "weights", "cap_weight")
 
     @property
     def block_rows(self) -> int:
@@ -65,6 +67,21 @@ class BoundedMomentsQuery:
     def rounding(self, rows: float) -> float:
         """Unit coordinates are what they are; sums err by a rounding per row of a block."""
         return rows * gamma(self.block_rows + 32) * math.sqrt(self.weights.bound)
+
+    def check(self, d: int, private: bool) -> None:
+        """The radius covers the region."""
+        check_bounded(self.region, self.weights, self.cap_weight, d)
+        conditions.held(1, 1, d + d * (d + 1) // 2)
+
+
+def check_bounded(
+    region: Region, weights: MomentWeights, cap_weight: float, d: int, covered: bool = True
+) -> None:
+    """Region, weights and cap; records measured from its centre (``covered``) are in the radius."""
+    region.check(d)
+    weights.check()
+    conditions.ordinary(cap_weight)
+    conditions.need(not covered or weights.radius >= region.reach)
 
 
 @dataclass(frozen=True)

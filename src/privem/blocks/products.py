@@ -13,6 +13,8 @@ import numpy as np
 from ..core import Block, Scratch
 from ..kernels.nearest import nearest, nearest_block_rows
 from ..tree import Array
+from . import conditions
+from .region import farthest
 
 __all__ = ["Products", "ProductsQuery"]
 
@@ -34,6 +36,7 @@ class ProductsQuery:
     centres: Array
     means: Array
     vectors: Array
+    travels = ("centres", "means", "vectors")
 
     @property
     def block_rows(self) -> int:
@@ -57,3 +60,20 @@ class ProductsQuery:
                 along *= block.weight[order[edges[k] : edges[k + 1]]]
             np.matmul(along, part, out=found[k])
         return Products(found)
+
+    def check(self, d: int, private: bool) -> None:
+        """A mean and some vectors for each centre."""
+        conditions.table(self.centres, d)
+        k = len(self.centres)
+        conditions.shaped((k, d), self.means)
+        conditions.need(self.vectors.ndim == 3)
+        q = self.vectors.shape[1]
+        conditions.need(q > 0)
+        conditions.shaped((k, q, d), self.vectors)
+        conditions.held(k + q, self.block_rows, k * q * d)
+
+    def largest(self, low: Array, high: Array) -> Array:
+        """A record adds (x - m)_j <x - m, v>, and |<x - m, v>| <= sum |x_i - m_i| |v_i|."""
+        a = farthest(low, high, self.means)
+        along = np.einsum("ki,kqi->kq", a, np.abs(self.vectors))
+        return np.asarray(along[:, :, None] * a[:, None, :]).ravel()

@@ -10,6 +10,8 @@ import numpy as np
 from ..core import Scratch
 from ..kernels.scratch import short_buffers
 from ..tree import Array
+from . import conditions
+from .conditions import need
 
 __all__ = ["Region"]
 
@@ -35,6 +37,7 @@ class Region:
     scale: Array
     limit: Array
     ball: bool = False
+    travels = ("centre", "scale", "limit", "ball")
 
     @classmethod
     def box(cls, low: Array, high: Array, isotropic: bool = False) -> Region:
@@ -123,6 +126,23 @@ class Region:
     def to_data(self, y: Array) -> Array:
         """Unit coordinates back to the data's."""
         return np.asarray(self.centre + y * self.scale)
+
+    def check(self, d: int, data: bool = False) -> None:
+        """A region of d columns. ``data``: records are used in the data's coordinates as well."""
+        conditions.shaped((d,), self.centre, self.scale, self.limit)
+        need((self.scale > 0).all() and (self.limit >= 0).all())
+        conditions.ordinary(float(self.limit.max()))
+        if self.ball:  # about the origin, as all that plans use are
+            need((self.limit == 1).all())
+            need(not self.centre.any() and (self.scale == self.scale[0]).all())
+        if data:
+            conditions.magnitudes(self.centre)
+            conditions.magnitudes(self.scale, positive=True)
+
+
+def farthest(low: Array, high: Array, about: Array | float = 0.0) -> Array:
+    """How far from ``about`` each coordinate of a record between ``low`` and ``high`` can be."""
+    return np.asarray(np.maximum(np.abs(low - about), np.abs(high - about)))
 
 
 def _squares(y: Array, square: Array) -> Array:

@@ -30,6 +30,7 @@ import numpy as np
 from ..core import Block, Group, Scratch
 from ..kernels.robust import TOP
 from ..tree import Array
+from . import conditions
 from .bounding import Bounding, Clip, Robust
 from .cells import Cell
 from .rounding import gamma
@@ -59,6 +60,7 @@ class RobustMeanQuery:
     cap_weight: float = 1.0
     cell: Cell | None = None
     kind: str = "gaussian"
+    travels = ("centre", "unit", "bounding", "cap_weight", "cell")
 
     @property
     def block_rows(self) -> int:
@@ -113,6 +115,15 @@ class RobustMeanQuery:
         p = self.size
         moved, norm = self.bounding.error(p, 0.0), self.bounding.norm(p)
         return rows * (moved + gamma(self.block_rows + 32) * (norm + moved))
+
+    def check(self, d: int, private: bool) -> None:
+        """A unit for each column, neither tiny nor huge."""
+        conditions.shaped((d,), self.centre, self.unit)
+        conditions.magnitudes(self.unit, positive=True)
+        self.bounding.check()
+        conditions.ordinary(self.cap_weight)
+        if self.cell is not None:
+            self.cell.check(private)
 
 
 def best_clip(tau: float, count: float, multiplier: float, p: int, factor: float) -> Clip:

@@ -71,6 +71,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..tree import Array
+from . import conditions
 
 __all__ = ["MomentWeights", "apart", "capped"]
 
@@ -92,6 +93,7 @@ class MomentWeights:
     w1: float
     w2: float
     radius: float
+    travels = ("w0", "w1", "w2", "radius")
 
     @classmethod
     def balanced(
@@ -144,6 +146,11 @@ class MomentWeights:
         if self.w2 > 0:
             c = max(c, -(self.w1**2) / (2 * self.w2**2))
         return self.w0**2 + self.w1**2 * c + self.w2**2 * c**2
+
+    def check(self) -> None:
+        """Powers and products of weights and radius are numbers too."""
+        conditions.ordinary(self.w0, self.w1, self.w2, zero=True)
+        conditions.ordinary(self.radius)
 
 
 def apart(part: str, kind: str, shape: str, neighbours: str, d: int, radius: float) -> float:

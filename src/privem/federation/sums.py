@@ -24,8 +24,6 @@ from .agreement import Agreement
 from .errors import FederationError
 from .protections.encrypted.bfv import Whole
 from .protections.encrypted.shared_key import largest
-from .wire import magnitude_models  # noqa: F401  (adds the bounds of more queries)
-from .wire.magnitude import exact_grid
 
 __all__ = [
     "Question",
@@ -81,7 +79,23 @@ def grid_of(question: Question, agreement: Agreement) -> tuple[Array, Array]:
     parties = len(agreement.members)
     bits = Whole.of(parties).bits - 3 if agreement.kind.encrypts else 61
     room = (parties - 1).bit_length()
-    return exact_grid(question.query, low, high, agreement.rows, bits - room)
+    return _exact_grid(question.query, low, high, agreement.rows, bits - room)
+
+
+def _exact_grid(query: Any, low: Array, high: Array, rows: float, bits: int) -> tuple[Array, Array]:
+    """Largest total and lattice step (a power of two) of each number of an exact sum.
+
+    Each record adds at most ``query.largest(low, high)``, so a total is below 2^bits steps, before
+    each party's rounding adds half a step.
+    """
+    if not hasattr(query, "largest"):
+        raise TypeError(f"exact sums of {type(query).__name__} have no public bound")
+    with np.errstate(over="ignore"):
+        most = rows * query.largest(low, high) * (1 + 2.0**-20)
+    if not np.isfinite(most).all():
+        raise ValueError("sums under these bounds overflow double precision; rescale the data")
+    exponent = np.frexp(np.maximum(most, 1e-300))[1]
+    return most, np.ldexp(1.0, exponent - bits)
 
 
 def answer(

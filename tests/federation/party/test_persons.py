@@ -175,9 +175,9 @@ def test_a_question_that_caps_weights_below_one_is_refused():
 
 def test_caps_are_found_wherever_they_are():
     from privem.federation.wire.codec import BadMessage
-    from privem.federation.wire.queries import _FIELDS, check_persons
+    from privem.federation.wire.queries import check_persons, vocabulary
 
-    from .test_forged import SOUND
+    from ..wire.test_forged import SOUND
 
     seen = 0
     for query in SOUND.values():
@@ -194,7 +194,7 @@ def test_caps_are_found_wherever_they_are():
         seen += 1
     assert seen > 8
     # Every query that is answered with noise has a cap, or looks at one row of each.
-    for kind, fields in _FIELDS.items():
+    for kind, fields in vocabulary().values():
         if hasattr(kind, "groups") and not hasattr(kind, "view"):
             assert {"cap_weight", "bounded"} & set(fields), kind
 

@@ -24,7 +24,7 @@ from privem.federation import Party
 from privem.federation import sums as answering
 from privem.federation.wire.codec import BadMessage, decode
 from privem.federation.wire.messages import read_question
-from privem.federation.wire.queries import check_query
+from privem.federation.wire.queries import check_query, vocabulary
 from privem.models.categorical_mixture.model import Classes, ClassQuery, PairsQuery
 from privem.models.missing_regression.model import MissingQuery
 from privem.models.missing_regression.moments import ObservedMomentsQuery, ScalesQuery
@@ -197,6 +197,39 @@ def test_a_question_that_breaks_its_own_proof_is_refused(server, query):
     question = asked(query, NOISE, NOISE.price(SOUND["squares"]))
     refused(server.ask(question), "own proof")
     assert server.party.spent == 0.0
+
+
+OTHERS = [None, True, 3, 1.5, "x", (), (1.0, "x"), np.zeros(3, int), np.array(1.0), X, CLASSES]
+
+
+def _with_others(value):
+    """Every value with one of its fields, at any depth, put in place of another type's."""
+    for name in vocabulary()[type(value).__name__][1]:
+        part = getattr(value, name)
+        inside = _with_others(part) if type(part).__name__ in vocabulary() else ()
+        for other in (*(o for o in OTHERS if type(o) is not type(part)), *inside):
+            yield dataclasses.replace(value, **{name: other})
+
+
+@pytest.mark.parametrize("query", SOUND.values(), ids=SOUND)
+def test_a_field_of_another_type_is_refused_and_breaks_nothing(query):
+    forged, refused = [*_with_others(query)], []
+    for other in forged:
+        try:
+            check_query(other, D, True)
+        except BadMessage as problem:
+            refused.append(str(problem))
+    assert all("own proof" in reason for reason in refused)
+    # Whole numbers serve as doubles, and some fields may be absent.
+    assert len(refused) > 0.7 * len(forged) > 5
+
+
+def test_only_queries_are_answered_and_all_of_them_are_named(server):
+    for value in (X, CLASSES, Clip(1.0), SymmetricGradient(BETA, 1.0)):
+        answered, words = server.ask(asked(value, Exact()))
+        assert not answered
+        assert "unknown query type; this party answers: AssignedQuery, " in words
+        assert "PairsQuery" in words
 
 
 @pytest.mark.parametrize(

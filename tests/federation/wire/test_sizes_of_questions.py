@@ -5,6 +5,7 @@ import tracemalloc
 import numpy as np
 import pytest
 
+from privem.blocks.conditions import MOST_AT_A_TIME, MOST_SUMS
 from privem.blocks.moments import MomentsQuery
 from privem.blocks.private_moments import BoundedMomentsQuery
 from privem.blocks.products import ProductsQuery
@@ -14,14 +15,17 @@ from privem.core import Stage
 from privem.federation import PartyRefused
 from privem.federation.party import party as partying
 from privem.federation.sums import Question, sizes
-from privem.federation.wire.checks import _MOST_AT_A_TIME
-from privem.federation.wire.codec import BadMessage, decode
+from privem.federation.wire.codec import MAX_BYTES, MAX_HEADER, BadMessage, decode
 from privem.federation.wire.messages import Request, RunTerms, write_question
-from privem.federation.wire.mixture import _sums
 from privem.federation.wire.queries import check_query
 from privem.models.categorical_mixture.model import Classes, ClassQuery
 from privem.models.gaussian_mixture.assigned import AssignedQuery
-from privem.models.gaussian_mixture.model import COVARIANCE_TYPES, Mixture, MixtureQuery
+from privem.models.gaussian_mixture.model import (
+    COVARIANCE_TYPES,
+    Mixture,
+    MixtureQuery,
+    most_sums,
+)
 from privem.models.gaussian_mixture.query import BoundedQuery
 from privem.models.kmeans.model import Clusters, NearestQuery
 from privem.models.kmeans.query import BoundedClusterQuery
@@ -129,7 +133,8 @@ def test_the_most_that_is_answered_fits_the_bound():
         peak = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
         assert peak < 26 * k * query.block_rows + 2**22, type(query).__name__
-    assert 26 * _MOST_AT_A_TIME < 420 * 2**20
+    assert 26 * MOST_AT_A_TIME < 420 * 2**20
+    assert 8 * MOST_SUMS + MAX_HEADER <= MAX_BYTES
 
 
 @pytest.mark.parametrize("shape", COVARIANCE_TYPES)
@@ -142,7 +147,7 @@ def test_the_reckoning_of_sums_is_no_less_than_what_comes(shape):
         BoundedQuery(mixture(k, d, shape), box, WEIGHTS, "joint", 100.0, 1.0),
     ):
         check_query(query, d, isinstance(query, BoundedQuery))
-        assert sum(size for _, size in sizes(query, d)) <= _sums(k, d, shape)
+        assert sum(size for _, size in sizes(query, d)) <= most_sums(k, d, shape)
 
 
 def test_ordinary_questions_are_far_from_the_limits():

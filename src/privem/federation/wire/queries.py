@@ -1,43 +1,64 @@
 """Which public values travel, and what a party checks before it believes one.
 
-A query arrives from a server that a party does not trust. Its sensitivity is derived beside its
-code under conditions (a radius that covers the region, positive scales, matching shapes) which a
-plan always meets and a forged message need not. They are checked here, family by family, so that
-what a party charges bounds what it sends. Fields that are part of a query's proof (``view``,
-``block_rows``) never travel.
+A class whose objects may travel says so itself: ``travels`` names the fields that do. All others
+keep their defaults at a party, because a query's proof may rest on them (``view``,
+``block_rows``). Such classes are in the building blocks and in the modules that models declare
+(:attr:`privem.declaration.Declaration.queries`). No other class is ever built from a message.
+
+Before a party answers, every part of the query must have the type that its class declares, and
+the query must meet the conditions of its own proof (:mod:`privem.blocks.conditions`).
 """
 
 from __future__ import annotations
 
+import pkgutil
+import types
 from collections.abc import Iterator
-from typing import Any
+from functools import cache
+from importlib import import_module
+from typing import Any, get_args, get_origin, get_type_hints
 
+import numpy as np
+
+from ... import blocks
+from ...blocks.conditions import Unsound, need
 from ...core import Spent
+from ...declaration import declarations
 from ...noise.discrete import Discrete
 from ...noise.exact import Exact
-from . import gradient as wire_gradient
-from . import mixture as wire_mixture
-from . import regression as wire_regression
 from .codec import BadMessage, decode, encode
 
-__all__ = ["check_persons", "check_query", "pack", "unpack"]
+_SPENT = ("name", "kind", "dimension", "sensitivity", "slack", "grid", "steps", "cell")
 
-_FAMILIES = (wire_mixture, wire_gradient, wire_regression)
 
-# What travels, by name: the class and the fields that do.
-_FIELDS: dict[type, tuple[str, ...]] = {
-    Discrete: ("multiplier", "neighbours", "rows"),
-    Exact: (),
-    Spent: ("name", "kind", "dimension", "sensitivity", "slack", "grid", "steps", "cell"),
-}
-for _family in _FAMILIES:
-    _FIELDS |= _family.FIELDS
-_BY_NAME = {cls.__name__: cls for cls in _FIELDS}
-assert len(_BY_NAME) == len(_FIELDS)
+@cache
+def vocabulary() -> dict[str, tuple[type, dict[str, Any]]]:
+    """What travels, by name: the class, and the fields that do with their types."""
+    travels = [(Discrete, ("multiplier", "neighbours", "rows")), (Exact, ()), (Spent, _SPENT)]
+    modules = {f"{blocks.__name__}.{found.name}" for found in pkgutil.iter_modules(blocks.__path__)}
+    modules |= {f"privem.{module}" for each in declarations() for module in each.queries}
+    for module in sorted(modules):
+        for name, value in vars(import_module(module)).items():
+            here = getattr(value, "__module__", None) == module and not name.startswith("_")
+            if here and hasattr(value, "travels"):
+                travels.append((value, value.travels))
+    found: dict[str, tuple[type, dict[str, Any]]] = {}
+    for cls, fields in travels:
+        if cls.__name__ in found:
+            raise TypeError(f"two classes named {cls.__name__} travel; a message could mean either")
+        hints = get_type_hints(cls)
+        found[cls.__name__] = cls, {name: hints[name] for name in fields}
+    return found
+
+
+def _fields(value: Any) -> dict[str, Any] | None:
+    """The fields of a value that travel, with their types; ``None`` if it does not travel."""
+    cls, fields = vocabulary().get(type(value).__name__, (None, {}))
+    return fields if cls is type(value) else None
 
 
 def _take_apart(value: Any) -> tuple[str, dict[str, Any]] | None:
-    fields = _FIELDS.get(type(value))
+    fields = _fields(value)
     if fields is None:
         return None
     if getattr(value, "seed", None) is not None:
@@ -46,8 +67,8 @@ def _take_apart(value: Any) -> tuple[str, dict[str, Any]] | None:
 
 
 def _build(name: str, fields: dict[str, Any]) -> Any:
-    cls = _BY_NAME.get(name)
-    if cls is None or set(fields) != set(_FIELDS[cls]):
+    cls, wanted = vocabulary().get(name, (None, {}))
+    if cls is None or set(fields) != set(wanted):
         raise BadMessage("the message holds a value of an unknown kind")
     return cls(**fields)
 
@@ -73,8 +94,46 @@ def check_query(query: Any, d: int, private: bool) -> None:
 
     ``private``: it is to be answered with noise, so that what one record adds must be bounded.
     """
-    if not any(family.check(query, d, private) for family in _FAMILIES):
-        raise BadMessage("the question is none that a party answers")
+    if _fields(query) is None or not _is_query(type(query)):
+        known = sorted(name for name, (cls, _) in vocabulary().items() if _is_query(cls))
+        raise BadMessage(f"unknown query type; this party answers: {', '.join(known)}")
+    try:
+        need(_is_typed(query))
+        need(hasattr(query, "groups") or not private)
+        query.check(d, private)
+    except Unsound as problem:
+        raise BadMessage(str(problem)) from None
+
+
+def _is_query(cls: type) -> bool:
+    return hasattr(cls, "block_rows") and hasattr(cls, "check")
+
+
+def _is_typed(value: Any) -> bool:
+    """Whether all fields of a value that travel have the types they are declared with."""
+    fields = _fields(value)
+    return fields is not None and all(
+        _is_a(getattr(value, name), hint) for name, hint in fields.items()
+    )
+
+
+def _is_a(value: Any, hint: Any) -> bool:
+    """Whether a value has this type, all the way down; arrays are of doubles."""
+    origin, parts = get_origin(hint), get_args(hint)
+    if origin is types.UnionType:
+        return any(_is_a(value, part) for part in parts)
+    if origin is tuple:
+        if not isinstance(value, tuple):
+            return False
+        parts = parts[:1] * len(value) if parts[-1] is Ellipsis else parts
+        return len(value) == len(parts) and all(map(_is_a, value, parts))
+    if origin is np.ndarray:
+        return isinstance(value, np.ndarray) and value.dtype == np.float64 and value.ndim > 0
+    if hint is float:
+        return isinstance(value, (float, int)) and not isinstance(value, bool)
+    if hint in (int, bool, str, types.NoneType):
+        return type(value) is hint
+    return _is_typed(value) and isinstance(value, hint)
 
 
 def check_persons(query: Any) -> None:
@@ -91,7 +150,7 @@ def check_persons(query: Any) -> None:
 
 def _caps(value: Any) -> Iterator[Any]:
     """Every cap on weights in a public value."""
-    for name in _FIELDS.get(type(value), ()):
+    for name in _fields(value) or ():
         part = getattr(value, name)
         if name == "cap_weight":
             yield part

@@ -9,5 +9,6 @@ MODELS: tuple[Declaration, ...] = (
         "categorical",
         count="n_components",
         categories=True,
+        queries=("models.categorical_mixture.model",),
     ),
 )

@@ -27,6 +27,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ...blocks import conditions
 from ...blocks.rounding import gamma
 from ...blocks.sensitivity import capped
 from ...blocks.shrink import james_stein
@@ -60,6 +61,7 @@ class Classes:
 
     weights: Array
     profiles: Array
+    travels = ("weights", "profiles")
 
 
 @dataclass(frozen=True)
@@ -99,6 +101,7 @@ class ClassQuery:
     state: Classes
     sizes: tuple[int, ...]
     cap_weight: float | None = None
+    travels = ("state", "sizes", "cap_weight")
 
     @property
     def block_rows(self) -> int:
@@ -153,6 +156,23 @@ class ClassQuery:
     def _sums(self) -> float:
         return gamma(self.block_rows + 32)
 
+    def check(self, d: int, private: bool) -> None:
+        """Positive probabilities of all categories."""
+        _check_codes(self.sizes, self.cap_weight, d, private)
+        weights, profiles = self.state.weights, self.state.profiles
+        conditions.table(profiles, sum(self.sizes))
+        conditions.shaped((len(profiles),), weights)
+        conditions.need((profiles > 0).all() and (weights > 0).all())
+        conditions.need(profiles.size < conditions.MOST_NUMBERS)
+        conditions.held(len(weights), self.block_rows, profiles.size + 1)
+
+    def largest(self, low: Array, high: Array) -> Array:
+        """Counts, and the log-likelihood of the least likely record."""
+        k, p = self.state.profiles.shape
+        weights, profiles = (float(np.abs(part).max()) for part in self._logs)
+        likelihood = weights + len(self.sizes) * profiles + math.log(k)
+        return np.append(np.ones(k * (1 + p)), likelihood)
+
 
 @dataclass(frozen=True)
 class PairsQuery:
@@ -160,6 +180,7 @@ class PairsQuery:
 
     sizes: tuple[int, ...]
     cap_weight: float | None = None
+    travels = ("sizes", "cap_weight")
 
     @property
     def block_rows(self) -> int:
@@ -184,6 +205,26 @@ class PairsQuery:
     def rounding(self, rows: float) -> float:
         """Sums of zeros and weights, over d, times sqrt(2): all terms are positive."""
         return rows * gamma(self.block_rows + 32)
+
+    def check(self, d: int, private: bool) -> None:
+        """Categories of all columns."""
+        _check_codes(self.sizes, self.cap_weight, d, private)
+
+    def largest(self, low: Array, high: Array) -> Array:
+        """Zeros and ones over d; off the diagonal they are packed times sqrt(2)."""
+        p = sum(self.sizes)
+        return np.full(p * (p + 1) // 2, 1.5 / len(self.sizes))
+
+
+def _check_codes(sizes: tuple[int, ...], cap_weight: float | None, d: int, private: bool) -> None:
+    """Categories per column; a cap, without which weights would have no bound."""
+    conditions.need(len(sizes) == d)
+    conditions.need(all(0 < size < conditions.MOST_NUMBERS for size in sizes))
+    # Fits ask for pairs first: no more categories than those allow, whatever is asked for.
+    conditions.need(sum(sizes) ** 2 <= 2 * conditions.MOST_NUMBERS)
+    conditions.need((cap_weight is not None) == private)
+    if cap_weight is not None:
+        conditions.ordinary(cap_weight)
 
 
 def _twice(neighbours: str) -> int:

@@ -6,11 +6,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ...blocks import conditions
+from ...blocks.region import farthest
 from ...core import Block, Scratch
 from ...kernels.nearest import nearest
 from ...linalg import svec
 from ...tree import Array
-from .model import MixtureSums
+from .model import COVARIANCE_TYPES, MixtureSums, largest_second, most_sums
 
 __all__ = ["AssignedQuery"]
 
@@ -25,6 +27,7 @@ class AssignedQuery:
     seed: int | None = None
     direct: bool = True
     block_rows: int = 1496
+    travels = ("covariance_type", "origin", "centres")
 
     @property
     def origins(self) -> Array:
@@ -54,3 +57,17 @@ class AssignedQuery:
             case _:
                 second = share @ np.einsum("ij,ij->j", x, x)
         return MixtureSums(share.sum(axis=1), share @ x.T, np.asarray(second))
+
+    def check(self, d: int, private: bool) -> None:
+        """Centres among the rows."""
+        conditions.need(self.covariance_type in COVARIANCE_TYPES)
+        conditions.shaped((d,), self.origin)
+        conditions.table(self.centres, d)
+        k = len(self.centres)
+        conditions.held(k, self.block_rows, most_sums(k, d, self.covariance_type))
+
+    def largest(self, low: Array, high: Array) -> Array:
+        """Counts, distances from the origin, and their products."""
+        a, k = farthest(low, high, self.origin), len(self.centres)
+        second = largest_second(self.covariance_type, a[None], k)
+        return np.concatenate([np.ones(k), np.tile(a, k), second])

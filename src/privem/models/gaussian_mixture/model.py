@@ -19,7 +19,9 @@ from functools import cached_property
 
 import numpy as np
 
+from ...blocks import conditions
 from ...blocks.moments import Frame
+from ...blocks.region import farthest
 from ...core import Block, Release, Scratch
 from ...kernels.direct import direct_block_rows, log_joint_direct, responsibility_sums_direct
 from ...kernels.quadratic import Features, log_joint, responsibility_sums
@@ -29,6 +31,7 @@ from ...linalg import (
     smat,
     svec,
     symmetric_entries,
+    symmetric_pairs,
     symmetric_scale,
 )
 from ...tree import Array
@@ -78,6 +81,7 @@ class Mixture:
     weights: Array
     means: Array
     covariances: Array
+    travels = ("covariance_type", "weights", "means", "covariances")
 
     @cached_property
     def whiteners(self) -> Array:
@@ -139,6 +143,22 @@ class Mixture:
         with np.errstate(over="ignore"):
             return float(np.max(np.einsum(terms, far, size, far)))
 
+    def check(self, d: int) -> None:
+        """Valid parameters of components among rows of d columns."""
+        conditions.need(self.covariance_type in COVARIANCE_TYPES)
+        conditions.table(self.means, d)
+        k = len(self.means)
+        conditions.shaped((k,), self.weights)
+        shapes = {"full": (k, d, d), "tied": (d, d), "diag": (k, d), "spherical": (k,)}
+        conditions.shaped(shapes[self.covariance_type], self.covariances)
+        conditions.need((self.weights > 0).all())
+        if self.covariance_type in ("diag", "spherical"):
+            conditions.need((self.covariances > 0).all())
+        try:
+            conditions.need(np.isfinite(self.whiteners).all() and np.isfinite(self.constants).all())
+        except np.linalg.LinAlgError:
+            conditions.need(False)
+
 
 @dataclass(frozen=True)
 class MixtureSums:
@@ -160,6 +180,7 @@ class MixtureQuery:
     mixture: Mixture
     origin: Array
     direct: bool = False
+    travels = ("mixture", "origin", "direct")
 
     @classmethod
     def for_evaluation(cls, mixture: Mixture) -> MixtureQuery:
@@ -250,6 +271,54 @@ class MixtureQuery:
             case "linear":
                 packed = None  # The pooled second moment never changes: the frame has it.
         return MixtureSums(sums[:, 0], sums[:, 1 : d + 1], packed, np.asarray(evidence))
+
+    def check(self, d: int, private: bool) -> None:
+        """A valid mixture."""
+        conditions.shaped((d,), self.origin)
+        self.mixture.check(d)
+        k = len(self.mixture.means)
+        conditions.held(k, self.block_rows, most_sums(k, d, self.mixture.covariance_type))
+
+    def largest(self, low: Array, high: Array) -> Array:
+        """A log-density is a linear form in products of distances, with public coefficients."""
+        m = self.mixture
+        k, tied = len(m.means), m.covariance_type == "tied"
+        a = farthest(low, high, self.origin)
+        reaches = farthest(low, high, self.origins) if self.direct else np.tile(a, (k, 1))
+        i, j = symmetric_pairs(len(a))
+        squares = np.array([a @ a])
+        products = {"full": a[i] * a[j], "square": a**2, "norm": squares, "linear": squares[:0]}
+        features = np.concatenate([[1.0], a, products[self.features.kind]])
+        log_density = float(np.max(np.abs(self.coefficients) @ features)) + np.log(k)
+        if tied:
+            log_density += 0.5 * float(a @ np.abs(m.precisions[0]) @ a)
+        parts = [np.ones(k), reaches.ravel()]
+        if self.direct or not tied:
+            second = largest_second(m.covariance_type, reaches if self.direct else a[None], k)
+            parts.append(second)
+        return np.concatenate([*parts, [log_density]])
+
+
+def most_sums(k: int, d: int, covariance_type: str) -> int:
+    """How many numbers a mixture's sums are, at most."""
+    return k * (2 + d + (d * d if covariance_type == "full" else d)) + d * d
+
+
+def largest_second(covariance_type: str, a: Array, k: int) -> Array:
+    """Largest second moments of k components; a component's distances are a row of ``a``.
+
+    Or all components share its only row.
+    """
+    match covariance_type:
+        case "full":
+            each = svec(a[:, :, None] * a[:, None, :])
+        case "tied":
+            return np.asarray(np.max(svec(a[:, :, None] * a[:, None, :]), axis=0))
+        case "diag":
+            each = a**2
+        case _:
+            each = np.einsum("ij,ij->i", a, a)[:, None]
+    return np.tile(each, (k // len(a), 1)).ravel()
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,8 @@ from functools import cached_property
 
 import numpy as np
 
+from ...blocks import conditions
+from ...blocks.private_moments import check_bounded
 from ...blocks.region import Region
 from ...blocks.sensitivity import MomentWeights, apart, capped
 from ...blocks.shrink import clip_radius
@@ -26,7 +28,7 @@ from ...kernels.quadratic import Features, Place
 from ...kernels.whitened import by_differences, by_products, differences_block_rows
 from ...linalg import smat, svec, symmetric_scale
 from ...tree import Array
-from .model import Mixture, MixtureQuery, direct_is_faster
+from .model import Mixture, MixtureQuery, direct_is_faster, most_sums
 from .rounding import CAP, MixtureRounding
 
 __all__ = ["RECIPES", "TAIL", "BoundedQuery", "BoundedSums", "releases"]
@@ -89,6 +91,7 @@ class BoundedQuery:
     recipe: str
     rows: float
     cap_weight: float = 1.0
+    travels = ("mixture", "region", "weights", "recipe", "rows", "cap_weight")
 
     @property
     def whitened(self) -> bool:
@@ -297,6 +300,15 @@ class BoundedQuery:
         """Bound on the floating-point error of the sum over records of total weight ``rows``."""
         one = self._errors.by_differences() if self.direct else self._error_by_products
         return rows * one
+
+    def check(self, d: int, private: bool) -> None:
+        """A valid mixture, a known recipe, and a radius that covers what it is for."""
+        self.mixture.check(d)
+        conditions.need(self.recipe in RECIPES)
+        check_bounded(self.region, self.weights, self.cap_weight, d, not self.whitened)
+        conditions.need(0.0 <= self.rows < math.inf)
+        k = len(self.mixture.means)
+        conditions.held(k, self.block_rows, most_sums(k, d, self.mixture.covariance_type))
 
 
 def releases(

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ...blocks import conditions
 from ...blocks.region import Region
 from ...blocks.rounding import gamma
 from ...blocks.sensitivity import capped
@@ -27,6 +28,8 @@ from ...tree import Array
 __all__ = ["CellCounts", "GridQuery"]
 
 _UP = 1 + 2.0**-40
+# More than any plan asks for, and few enough to hold.
+_MOST_CELLS = 2**20
 
 
 @dataclass(frozen=True)
@@ -58,6 +61,7 @@ class GridQuery:
     edges: tuple[Array, ...]
     cap_weight: float = 1.0
     block_rows: int = 16_384
+    travels = ("region", "middle", "axes", "edges", "cap_weight")
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -95,3 +99,14 @@ class GridQuery:
     def rounding(self, rows: float) -> float:
         """Sums of weights, one after the other within a block; whole numbers do not err."""
         return rows * gamma(self.block_rows + 64)
+
+    def check(self, d: int, private: bool) -> None:
+        """Whatever the axes and edges, a record counts in one cell: only their form matters."""
+        self.region.check(d)
+        conditions.shaped((d,), self.middle)
+        conditions.table(self.axes, d)
+        conditions.ordinary(self.cap_weight)
+        conditions.need(0 < len(self.edges) <= len(self.axes))
+        for ends in self.edges:
+            conditions.need(ends.ndim == 1 and len(ends) > 1 and (np.diff(ends) > 0).all())
+        conditions.need(self.size <= _MOST_CELLS)

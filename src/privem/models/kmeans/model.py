@@ -8,7 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from ...blocks import conditions
 from ...blocks.moments import Frame
+from ...blocks.region import farthest
 from ...core import Block, Release, Scratch
 from ...kernels.nearest import nearest, nearest_block_rows
 from ...linalg import svec
@@ -22,6 +24,7 @@ class Clusters:
     """Cluster centres, (K, d)."""
 
     centres: Array
+    travels = ("centres",)
 
 
 @dataclass(frozen=True)
@@ -44,6 +47,7 @@ class NearestQuery:
     clusters: Clusters
     origin: Array
     second_moments: bool = False
+    travels = ("clusters", "origin", "second_moments")
 
     @property
     def block_rows(self) -> int:
@@ -63,6 +67,22 @@ class NearestQuery:
         if self.second_moments:
             second = _second_moments(x, label, block.weight, len(centres))
         return ClusterSums(member.sum(axis=1), member @ x.T, np.asarray(distance @ weight), second)
+
+    def check(self, d: int, private: bool) -> None:
+        """Centres among the rows."""
+        conditions.shaped((d,), self.origin)
+        conditions.table(self.clusters.centres, d)
+        k = len(self.clusters.centres)
+        conditions.held(k, self.block_rows, k * (1 + d + d * d * self.second_moments) + 1)
+
+    def largest(self, low: Array, high: Array) -> Array:
+        """Counts, distances from the origin, the squared distance from a centre, products."""
+        a, k = farthest(low, high, self.origin), len(self.clusters.centres)
+        away = farthest(low, high, self.clusters.centres)
+        parts = [np.ones(k), np.tile(a, k), np.einsum("ij,ij->i", away, away).max(keepdims=True)]
+        if self.second_moments:
+            parts.append(np.tile(svec(np.outer(a, a)), k))
+        return np.concatenate(parts)
 
 
 def _second_moments(

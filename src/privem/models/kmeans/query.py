@@ -18,6 +18,8 @@ from functools import cached_property
 
 import numpy as np
 
+from ...blocks import conditions
+from ...blocks.private_moments import check_bounded
 from ...blocks.region import Region
 from ...blocks.rounding import gamma
 from ...blocks.sensitivity import MomentWeights, apart, capped
@@ -69,6 +71,7 @@ class BoundedClusterQuery:
     spread: float
     recipe: str
     cap_weight: float = 1.0
+    travels = ("centres", "region", "weights", "spread", "recipe", "cap_weight")
 
     @property
     def block_rows(self) -> int:
@@ -156,3 +159,13 @@ class BoundedClusterQuery:
         moved = w.w1 * shift + w.w2 * (2 * r * shift + shift**2)
         sums = gamma(self.block_rows + 64) * (math.sqrt(w.bound) + moved)
         return rows * (moved + sums)
+
+    def check(self, d: int, private: bool) -> None:
+        """Exact labels rest on coordinates within [-1, 1] (docs/proofs/release.md, section 5)."""
+        conditions.table(self.centres, d)
+        conditions.ordinary(self.spread)
+        conditions.need(self.recipe in ("whitened", "joint", "gg", "ll", "dplloyd"))
+        check_bounded(self.region, self.weights, self.cap_weight, d, not self.local)
+        conditions.need((self.region.limit <= 1).all())
+        k = len(self.centres)
+        conditions.held(k, self.block_rows, k * (2 + d))

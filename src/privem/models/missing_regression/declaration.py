@@ -8,5 +8,6 @@ MODELS: tuple[Declaration, ...] = (
         "models.missing_regression.estimator",
         "missing-regression",
         target=True,
+        queries=("models.missing_regression.model", "models.missing_regression.moments"),
     ),
 )

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ...blocks.region import farthest
 from ...core import Block, Release, Scratch
 from ...linalg import smat, svec
 from ...tree import Array
@@ -62,6 +63,7 @@ class MissingQuery:
     """The E-step under ``state``; the last column is the target."""
 
     state: Symmetric
+    travels = ("state",)
 
     @property
     def block_rows(self) -> int:
@@ -92,6 +94,24 @@ class MissingQuery:
             count,
             np.asarray(weight @ log_density),
         )
+
+    def check(self, d: int, private: bool) -> None:
+        """Coefficients of all columns but the target."""
+        self.state.check(d - 1)
+
+    def largest(self, low: Array, high: Array) -> Array:
+        """With D >= s + b_j^2 where entry j is missing, its expectation is at most r |b_j|/D.
+
+        No entry of V = diag(missing) - b_mis b_mis'/D is larger than one, as 2 |b_i b_j| <= D.
+        """
+        b, s, reach = np.abs(self.state.beta), self.state.variance, farthest(low, high)
+        a, c = reach[:-1], float(reach[-1])
+        r = c + float(b @ a)
+        m = np.maximum(a, r * b / (s + b * b))
+        constants = abs(math.log(math.tau * s)) + abs(math.log(math.tau * (s + float(b @ b))))
+        likelihood = 0.5 * (r * r / s + constants)
+        second = svec(np.outer(m, m) + 1.0)
+        return np.concatenate([[1.0], c * m, second, [c * c], np.ones(len(b)), [likelihood]])
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from ...blocks.cells import Cell
-from ...blocks.gradient import in_region
+from ...blocks.conditions import ordinary
+from ...blocks.gradient import check_records, in_region
 from ...blocks.region import Region
 from ...blocks.rounding import gamma
 from ...blocks.sensitivity import capped
@@ -55,6 +56,7 @@ class _Records:
     radii: tuple[float, float]
     cap_weight: float = 1.0
     cell: Cell | None = None
+    travels = ("region", "target", "radii", "cap_weight", "cell")
 
     @property
     def block_rows(self) -> int:
@@ -69,6 +71,11 @@ class _Records:
         a = np.where(observed, x[:d], 0.0) / self.radii[0]
         a /= np.maximum(np.sqrt(np.einsum("ij,ij->j", a, a)), 1.0)
         return observed.astype(np.float64), a, np.clip(x[d] / self.radii[1], -1.0, 1.0)
+
+    def check(self, d: int, private: bool) -> None:
+        """Regions of features and target, and a radius for each."""
+        check_records(self, d, private)
+        ordinary(*self.radii)
 
 
 @dataclass(frozen=True)

@@ -9,5 +9,6 @@ MODELS: tuple[Declaration, ...] = (
         "regression-mixture",
         count="n_components",
         target=True,
+        queries=("models.regression_mixture.model", "models.regression_mixture.directions"),
     ),
 )

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ...blocks import conditions
 from ...blocks.region import Region
 from ...blocks.rounding import U, gamma
 from ...blocks.sensitivity import capped
@@ -46,6 +47,7 @@ class ResidualDirections:
     one: Regressions
     region: Region | None = None
     cap_weight: float = 1.0
+    travels = ("one", "region", "cap_weight")
 
     @property
     def _q(self) -> int:
@@ -96,6 +98,19 @@ class ResidualDirections:
         v = moved / (1.5 * math.sqrt(q)) + gamma(q + 16)
         one = h + 2 * v + v * v
         return float(rows * (one + gamma(self.block_rows + 32) * (1 + one)))
+
+    def check(self, d: int, private: bool) -> None:
+        """One regression; where it is private, a region that records are pulled into."""
+        conditions.need((self.region is not None) == private)
+        self.one.check(d, private)
+        conditions.need(len(self.one.weights) == 1)
+        conditions.ordinary(self.cap_weight)
+        if self.region is not None:
+            self.region.check(d)
+
+    def largest(self, low: Array, high: Array) -> Array:
+        """No entry of h v v' is beyond one; off the diagonal it is packed times sqrt(2)."""
+        return np.full(self._q * (self._q + 1) // 2, 1.5)
 
 
 def apart_along(second: Array, q: int, k: int, blur: float) -> Array:

@@ -19,7 +19,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ...blocks.region import Region
+from ...blocks import conditions
+from ...blocks.region import Region, farthest
 from ...blocks.rounding import U, gamma
 from ...blocks.sensitivity import MomentWeights, capped
 from ...blocks.shrink import consistency, james_stein, operator_noise, soften, soften_each
@@ -52,6 +53,7 @@ class Regressions:
     variances: Array
     whitener: Array
     centre: Array
+    travels = ("weights", "coefficients", "variances", "whitener", "centre")
 
     def in_data(self) -> tuple[Array, Array]:
         """Slopes (K, d) and intercepts (K,) for x itself."""
@@ -72,6 +74,20 @@ class Regressions:
         """Log joint densities where the residual is zero."""
         return np.asarray(np.log(self.weights) - 0.5 * np.log(math.tau * self.variances))
 
+    def check(self, d: int, private: bool) -> None:
+        """Regressions of the last of d columns on the others."""
+        conditions.need(d > 1)
+        conditions.table(self.coefficients, d)
+        conditions.shaped((len(self.coefficients),), self.weights, self.variances)
+        conditions.shaped((d - 1, d - 1), self.whitener)
+        conditions.shaped((d - 1,), self.centre)
+        conditions.need((self.weights > 0).all() and (self.variances > 0).all())
+        if private:
+            # No residual overflows before it is bounded.
+            conditions.magnitudes(self.variances, positive=True)
+            conditions.magnitudes(self.coefficients, self.whitener, self.centre)
+            conditions.need(np.isfinite(self.constants).all())
+
 
 @dataclass(frozen=True)
 class RegressionSums:
@@ -90,6 +106,7 @@ class Bounded:
     region: Region
     weights: MomentWeights
     cap_weight: float = 1.0
+    travels = ("region", "weights", "cap_weight")
 
 
 @dataclass(frozen=True)
@@ -102,6 +119,7 @@ class RegressionQuery:
 
     state: Regressions
     bounded: Bounded | None = None
+    travels = ("state", "bounded")
 
     @property
     def block_rows(self) -> int:
@@ -177,6 +195,28 @@ class RegressionQuery:
         size = math.sqrt(w.bound)
         sums = gamma(self.block_rows + k + q + 32)
         return rows * (factor * size + (1 + factor) * (change + sums * (size + change)))
+
+    def check(self, d: int, private: bool) -> None:
+        """Without bounds there is no sensitivity, and the likelihood beside the sums."""
+        conditions.need((self.bounded is not None) == private)
+        self.state.check(d, private)
+        k = len(self.state.weights)
+        conditions.held(k, self.block_rows, k * (1 + d + d * d) + 1)
+        if self.bounded is not None:
+            self.bounded.region.check(d)
+            self.bounded.weights.check()
+            conditions.ordinary(self.bounded.cap_weight)
+
+    def largest(self, low: Array, high: Array) -> Array:
+        """A residual is within the target and the fitted values of the farthest covariates."""
+        s = self.state
+        white = np.abs(s.whitener) @ farthest(low[:-1], high[:-1], s.centre)
+        heights = float(farthest(low, high)[-1]) + np.abs(s.coefficients) @ np.append(1.0, white)
+        residuals = heights / np.sqrt(s.variances)
+        u = [np.append(white, residual) for residual in residuals]
+        likelihood = float(np.max(0.5 * residuals**2 + np.abs(s.constants))) + math.log(len(u))
+        seconds = [svec(np.outer(part, part)) for part in u]
+        return np.concatenate([np.ones(len(u)), *u, *seconds, [likelihood]])
 
 
 @dataclass(frozen=True)

@@ -3,11 +3,17 @@
 from ...declaration import Declaration
 
 MODELS: tuple[Declaration, ...] = (
-    Declaration("SymmetricMixture", "models.symmetric.mixture", "symmetric"),
+    Declaration(
+        "SymmetricMixture",
+        "models.symmetric.mixture",
+        "symmetric",
+        queries=("models.symmetric.model",),
+    ),
     Declaration(
         "SymmetricRegressionMixture",
         "models.symmetric.regression",
         "symmetric-regression",
         target=True,
+        queries=("models.symmetric.model",),
     ),
 )

@@ -13,6 +13,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ...blocks import conditions
+from ...blocks.region import farthest
 from ...core import Block, Release, Scratch
 from ...linalg import smat, svec
 from ...tree import Array
@@ -29,6 +31,13 @@ class Symmetric:
 
     beta: Array
     variance: float
+    travels = ("beta", "variance")
+
+    def check(self, d: int) -> None:
+        """A coefficient for each of d columns, and a variance."""
+        conditions.need(d > 0)
+        conditions.shaped((d,), self.beta)
+        conditions.need(0.0 < self.variance < math.inf)
 
 
 @dataclass(frozen=True)
@@ -54,6 +63,7 @@ class SymmetricQuery:
 
     state: Symmetric
     target: bool
+    travels = ("state", "target")
 
     @property
     def block_rows(self) -> int:
@@ -86,6 +96,24 @@ class SymmetricQuery:
             second,
             np.asarray(weight @ log_density),
         )
+
+    def check(self, d: int, private: bool) -> None:
+        """Coefficients of all columns but the target."""
+        self.state.check(d - self.target)
+
+    def largest(self, low: Array, high: Array) -> Array:
+        """A fitted value <b, x> is within sum |b_j x_j|, tanh within one, log cosh t within |t|."""
+        b, s, a = np.abs(self.state.beta), self.state.variance, farthest(low, high)
+        if self.target:
+            a, c = a[:-1], float(a[-1])
+            f = float(b @ a)
+            along, square, size, dimension = c * f, c * c, f * f, 1
+            parts = [[1.0], c * a, [square], svec(np.outer(a, a))]
+        else:
+            along, square, size, dimension = float(b @ a), float(a @ a), float(b @ b), len(b)
+            parts = [[1.0], a, [square]]
+        constant = dimension / 2 * abs(math.log(math.tau * s))
+        return np.concatenate([*parts, [along / s + (square + size) / (2 * s) + constant]])
 
 
 @dataclass(frozen=True)
