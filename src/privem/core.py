@@ -79,7 +79,7 @@ class Query(Protocol[Statistics_co]):
 
 @dataclass(frozen=True)
 class Group:
-    """Numbers released together: where they lie in the raveled statistic, what one person moves.
+    """Numbers that are released together: their place in the raveled statistic and sensitivity.
 
     ``sensitivity`` is that of the exact sum over records, before rounding of any kind: in L2 for
     ``"gaussian"`` noise, in L1 for ``"laplace"``.
@@ -135,14 +135,14 @@ class Spent:
 
     @property
     def multiplier(self) -> float:
-        """Noise scale over the sensitivity with all that widens it; rounded down."""
+        """Noise scale over the sensitivity, widened by all rounding errors; rounded down."""
         unit = math.sqrt(self.dimension) if self.kind == "gaussian" else self.dimension
         return self.scale / (self.sensitivity + self.slack + self.grid * unit) * (1 - 2.0**-48)
 
 
 @dataclass(frozen=True)
 class Release(Generic[Statistics]):
-    """What left the source: the sums after their noise, and the question they answer. Public."""
+    """What left the source: the sums after their noise, and the query they answer. Public."""
 
     query: Any
     """The query, which carries the frame (origin, means) the sums were taken about."""
@@ -155,7 +155,7 @@ class Release(Generic[Statistics]):
     def spread(self) -> float:
         """Standard deviation of the noise on each number, where all are one group.
 
-        What :attr:`spent` says is what was promised; parties that each add noise may add more.
+        It may exceed what :attr:`spent` says, because each party of a federation adds noise.
         """
         return 0.0 if self.deviation is None else float(ravel(self.deviation)[0])
 
@@ -165,12 +165,12 @@ class Noise(Protocol):
 
     @property
     def private(self) -> bool:
-        """Whether anything is hidden."""
+        """Whether the release is private."""
 
     def price(self, query: Any) -> tuple[Spent, ...]:
         """What releasing this query costs. Data-free; raises where it cannot be done.
 
-        Noise that hides anything asks for a :class:`PrivateQuery`.
+        Private noise needs a :class:`PrivateQuery`.
         """
 
     def release(self, query: Any, total: Statistics) -> Release[Statistics]:
@@ -179,13 +179,13 @@ class Noise(Protocol):
 
 @dataclass(frozen=True)
 class Stage:
-    """One release, asked for: a query, its noise, and a name for progress and statements."""
+    """A request for one release: a query, its noise, and a name for progress and statements."""
 
     query: Query[Any]
     noise: Noise
     name: str = "release"
     progress: str = field(default="", compare=False)
-    """A public remark for whoever watches, such as the lower bound so far."""
+    """A public remark for progress reports, such as the lower bound so far."""
 
 
 class Plan(Protocol[Result]):
@@ -229,7 +229,7 @@ class Rows(Protocol):
 
 
 class Source(Protocol):
-    """Whoever holds rows and answers stages: this process, a cluster, a federation."""
+    """Holds rows and answers stages: this process, a cluster, a federation."""
 
     def release(self, stage: Stage) -> Release[Any]:
         """Sum the stage's query over all records, apply its noise, publish."""

@@ -1,4 +1,4 @@
-"""Synthetic data, generated here: nobody's records."""
+"""Synthetic data sets. They contain no real records."""
 
 from __future__ import annotations
 
@@ -61,10 +61,11 @@ _CORRELATIONS = {
 def make_people(
     n_samples: int = 1000, random_state: int | np.random.Generator | None = None
 ) -> pl.DataFrame:
-    """Records of people who do not exist, from five overlapping walks of life.
+    """Make synthetic records of people from five overlapping groups.
 
-    Students, people starting out, people in mid-career, the well paid and the retired. Within each
-    the measurements are jointly normal, cut off at plausible limits and rounded as a clerk would.
+    The groups are students, people starting out, people in mid-career, the well paid and the
+    retired. Within each group the measurements are jointly normal, truncated at plausible limits
+    and rounded to one decimal.
 
     Parameters
     ----------

@@ -1,8 +1,8 @@
-"""Local privacy: noise is added on each person's own device; the server only sums.
+"""Local differential privacy: each person's own device adds noise; the server only sums.
 
 In a round the server publishes a :class:`~privem.core.Stage`: a query, which is a public frozen
 value, and its noise. A device answers with :func:`message`, which depends on that person's record,
-the stage, and fresh bytes of the device's own; nothing else. People draw a round each
+the stage and fresh random bytes, and on nothing else. Each person draws one round
 (:mod:`privem.data.cells`), so everyone sends once. The server adds messages up (:class:`Server`)
 and goes on as any fit does.
 
@@ -49,7 +49,7 @@ _BATCH = 2**18
 
 
 def messages(stage: Stage, records: Array) -> NDArray[np.int64]:
-    """What the devices of several people send, one row each; each depends on its record alone."""
+    """What several people's devices send, one row each; a row depends on its record alone."""
     noise = _device_noise(stage)
     query: Any = stage.query
     exact = contributions(query, Block(np.asarray(records, dtype=np.float64)), Scratch())
@@ -72,7 +72,7 @@ def _device_noise(stage: Stage) -> Discrete:
 
 
 class Server:
-    """Adds messages up. It holds integers, no records; it may be told nothing else."""
+    """Adds up messages. It only ever sees these integers, never records."""
 
     def __init__(self, stage: Stage) -> None:
         self.stage, self.people = stage, 0
@@ -86,7 +86,7 @@ class Server:
         self._total = total if self._total is None else self._total + total
 
     def release(self) -> Release[Any]:
-        """The sum, as a release: its noise is that of all who sent."""
+        """The sum, as a release. Its noise is the sum of all devices' noise."""
         query: Any = self.stage.query
         spent = self.stage.noise.price(query)
         total = np.zeros(query.size, dtype=np.int64) if self._total is None else self._total
@@ -111,7 +111,7 @@ class Crowd:
     key: bytes = field(default_factory=fresh_key, repr=False, compare=False)
 
     def release(self, stage: Stage) -> Release[Any]:
-        """Ask everyone whose round it is, and sum."""
+        """Sum the messages of everyone whose round it is."""
         query: Any = stage.query
         server, rows = Server(stage), self.rows
         if query.cell is not None:

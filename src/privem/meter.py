@@ -24,10 +24,10 @@ def event_of(spent: Spent) -> Event:
 
 
 def alternatives(spent: Iterable[Spent], failure: float = 0.0) -> tuple[Event, ...]:
-    """What the releases cost whoever is in one cell of a partition or another, as events.
+    """The cost of the releases for the people in each cell of a partition, one event per cell.
 
     Stages of different cells concern different people, so nobody pays for more than one cell: the
-    promise is that of the dearest alternative. Without a partition there is one alternative.
+    most expensive cell sets the promise. Without a partition there is one event.
     """
     cells: dict[int | None, list[Event]] = {}
     for group in spent:
@@ -45,8 +45,8 @@ def cost(spent: Iterable[Spent], failure: float, delta: float, accountant: str) 
 class Meter:
     """Prices every stage before it runs and refuses what would exceed the budget.
 
-    Plans calibrate their noise; the meter does not believe them. It adds up what the noise that is
-    about to run costs, by the chosen accountant, and compares with the budget.
+    Plans calibrate their noise, and the meter checks them. It adds up the cost of the noise that
+    is about to run, with the chosen accountant, and compares it with the budget.
     """
 
     def __init__(self, budget: float, delta: float, accountant: str, failure: float = 0.0) -> None:
@@ -57,7 +57,7 @@ class Meter:
         """Add a stage's cost, or raise :class:`BudgetExceeded` and add nothing."""
         prices = stage.noise.price(stage.query)
         total = self._cost(prices)
-        # Said this way round, a cost that is not a number is refused as well.
+        # Written this way, a cost of NaN is refused as well.
         if not total <= self.budget:
             raise BudgetExceeded(
                 f"stage {stage.name!r} would bring epsilon to {total:.6g}, "

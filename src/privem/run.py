@@ -16,7 +16,7 @@ Watch = Callable[[Stage, Release[Any]], None]
 
 
 class Charge(Protocol):
-    """Whoever prices a stage before it runs, and may refuse it."""
+    """Prices a stage before it runs, and may refuse it."""
 
     def charge(self, stage: Stage) -> None:
         """Add the stage's cost, or raise."""
@@ -28,14 +28,14 @@ def run(
     watch: Watch | None = None,
     meter: Charge | None = None,
 ) -> Result:
-    """Carry a plan out on a source.
+    """Run a plan on a source.
 
     Parameters
     ----------
     plan : Plan
         Generates the stages; sees nothing but releases.
     source : Source
-        Answers them; the only one who sees rows.
+        Answers them. Nothing else sees rows.
     watch : callable, optional
         Called with each stage and its release, both public: progress bars, recordings.
     meter : Charge, optional
@@ -68,10 +68,10 @@ def run(
 
 
 def drive(questions: Generator[Asked, Answer, Result], answer: Callable[[Asked], Answer]) -> Result:
-    """Answer a generator's questions until it returns; its result.
+    """Answer a generator's questions until it returns, and return its result.
 
-    Only the generator ends the conversation. A ``StopIteration`` that leaks out of ``answer`` is a
-    fault of whoever answers, and becomes a ``RuntimeError``.
+    Only the generator ends the loop. A ``StopIteration`` raised by ``answer`` is an error and
+    becomes a ``RuntimeError``.
     """
     reply: Any = None  # what a generator is started with
     try:
@@ -92,7 +92,7 @@ def drive(questions: Generator[Asked, Answer, Result], answer: Callable[[Asked],
 
 
 class Record:
-    """A watcher that keeps every release, to be played again by :class:`Recorded`."""
+    """A ``watch`` function that keeps every release, for :class:`Recorded` to replay."""
 
     def __init__(self) -> None:
         self.releases: list[Release[Any]] = []

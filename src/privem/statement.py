@@ -1,4 +1,4 @@
-"""What a fit promises, in words to sign and numbers to check."""
+"""The privacy statement of a fit, in words to sign and numbers to check."""
 
 from __future__ import annotations
 
@@ -24,19 +24,20 @@ class ReleaseRecord:
 
 @dataclass(frozen=True)
 class Shares:
-    """Who knows how much of a federated fit's noise: each party knows its own share of it.
+    """How much of a federated fit's noise the parties know: each party knows its own share.
 
     Parameters
     ----------
     cohort : int
-        So many parties' shares together are the noise that was charged.
+        How many parties' shares add up to the noise that was charged.
     present : int
         How many parties' shares were in every sum.
     colluders : int
-        How many parties were declared to tell all they know.
+        How many parties were declared to share everything they know.
     outsiders, members : float
-        Epsilon against somebody who sees the totals, and no single party's numbers, and knows no
-        share, or one. A server may see more: against it the cost is what was charged.
+        Epsilon against an adversary who sees the totals, but no single party's numbers, and knows
+        no share (outsiders) or one (members). A server may see more; against it the epsilon that
+        was charged holds.
     """
 
     cohort: int
@@ -55,23 +56,23 @@ class Statement:
     epsilon, delta : float
         The promise: the whole fit is (epsilon, delta)-differentially private.
     spent : float
-        Epsilon at that delta of the noise that really ran; at most ``epsilon``.
+        Epsilon at that delta of the releases that ran; at most ``epsilon``.
     unit : {"record", "person"}
-        Whose data the promise covers.
+        The unit of privacy.
     neighbours : {"add-remove", "replace-one"}
     accountant : str
     releases : sequence of ReleaseRecord
         Everything that left the data, in order.
     failure : float
-        The part of delta that covers bounds failing, not noise.
+        The part of delta for the event that a bound on the number of records fails.
     public : dict
         What was taken as public knowledge.
     trust : {"central", "local"}
         Where the noise was added: to sums over records, or on each person's own device.
     parties : str
-        Of a federated fit: who can learn what.
+        For a federated fit: who can learn what.
     shares : Shares, optional
-        Of a federated fit: who knows how much of the noise.
+        For a federated fit: how much of the noise the parties know.
     subject : {"model", "mean", "score"}
         What was released.
 
@@ -126,7 +127,7 @@ class Statement:
     def event(self) -> Event:
         """Everything released about one person, as one privacy event.
 
-        Where records were partitioned, about whoever is in the dearest cell.
+        If records were partitioned: about a person in the most expensive cell.
         """
         groups = [group for record in self.releases for group in record.groups]
         found = alternatives(groups, self.failure)
@@ -135,21 +136,21 @@ class Statement:
         return max(found, key=lambda event: epsilon(event, self.delta, self.accountant))
 
     def recount(self, accountant: str | None = None) -> float:
-        """Epsilon at the statement's delta, computed anew from the recorded releases."""
+        """Epsilon at the statement's delta, computed again from the recorded releases."""
         return epsilon(self.event(), self.delta, accountant or self.accountant)
 
     def shared(self, cohort: int, present: int, colluders: int) -> Statement:
-        """The statement of a federated fit, with what it promises to whom."""
+        """The statement of a federated fit, with its epsilon against outsiders and members."""
         found = replace(self, shares=Shares(cohort, present, colluders))
         outsiders, members = found.against(0), found.against(1)
         return replace(self, shares=Shares(cohort, present, colluders, outsiders, members))
 
     def against(self, known: int) -> float:
-        """Epsilon at the statement's delta against somebody who knows so many parties' noise.
+        """Epsilon at the statement's delta against someone who knows ``known`` parties' noise.
 
-        And who sees totals: whoever sees single parties' numbers, as the server does under
-        ``"plain"``, has the noise of one party before them, and pays what was charged.
-        Laplace noise is not shared: of that every party adds all.
+        It is about an adversary who sees totals. Against one who sees single parties' numbers, as
+        the server does under ``"plain"``, the epsilon that was charged holds.
+        Laplace noise is not shared: every party adds all of it.
         """
         if self.shares is None:
             raise ValueError("the noise of this fit was not added by parties")
@@ -167,13 +168,13 @@ class Statement:
 
     @property
     def priced_by(self) -> str:
-        """The accountant behind ``spent``: where that was left to ``"auto"``, the one it took."""
+        """The accountant behind ``spent``; for ``"auto"``, the one it chose."""
         return which(self.event(), self.delta) if self.accountant == "auto" else self.accountant
 
     def to_dict(self) -> dict[str, Any]:
         """As plain JSON values."""
         values = asdict(self)
-        if self.subject == "model":  # model files are as they were before there was a choice
+        if self.subject == "model":  # as in model files from before there was a subject
             del values["subject"]
         if self.shares is None:
             del values["shares"]
@@ -236,7 +237,7 @@ class Statement:
         )
 
     def _except(self) -> str:
-        """Whom the promise is not made to."""
+        """Against whom the promise does not hold."""
         if self.shares is None or self.shares.members <= self.epsilon:
             return ""
         return (
@@ -245,7 +246,7 @@ class Statement:
         )
 
     def _against(self) -> str:
-        """What the releases cost, by how much of the noise somebody knows."""
+        """What the releases cost against those who know part of the noise."""
         if self.shares is None:
             return ""
         several = self.shares.colluders

@@ -65,7 +65,7 @@ def unravel(like: T, vector: Array) -> T:
 
 
 class RunningSum(Generic[T]):
-    """A running total that carries its own rounding errors along (TwoSum, Knuth).
+    """A running total that keeps track of its rounding errors (Knuth's TwoSum).
 
     The result is as if the block sums had been added in twice the precision and rounded once. So
     the number and order of blocks does not matter to the last few bits, and the error bound of a

@@ -1,4 +1,4 @@
-"""The tightest bound that is proved for the noise at hand.
+"""The tightest bound that is proved for the given noise.
 
 Candidates: `gdp` and tight `zcdp` where all noise is Gaussian; tight `zcdp` where Laplace noise is
 present, and `linear` where there is nothing else (it is then pure differential privacy, and works

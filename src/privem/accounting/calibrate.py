@@ -1,4 +1,4 @@
-"""How much noise a budget asks for."""
+"""How much noise a budget requires."""
 
 from __future__ import annotations
 

@@ -50,8 +50,8 @@ class Gaussian:
         How many coordinates are released.
     steps : float or None
         Standard deviation in lattice steps, where the noise is the discrete Gaussian added to an
-        integer vector. None means continuous noise, which no estimator uses; it is there for the
-        papers' figures.
+        integer vector. None means continuous noise, which no estimator uses; it serves to
+        reproduce figures of papers.
 
     Examples
     --------
@@ -225,7 +225,7 @@ def flatten(event: Event) -> tuple[tuple[Leaf, int], ...]:
 
 
 def compose(*events: Event) -> Event:
-    """All `events` together, flattened; the simplest event that says so.
+    """Compose `events` into one, flattened and as simple as possible.
 
     Examples
     --------

@@ -1,6 +1,6 @@
-"""A typed window on dp_accounting, which has no types and takes a second to import.
+"""Typed wrappers of dp_accounting, which has no types and takes a second to import.
 
-Nothing is imported before it is called. Only what rdp and pld need is here.
+The library is imported at the first call. Only what rdp and pld need is here.
 """
 
 from __future__ import annotations

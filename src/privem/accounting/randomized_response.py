@@ -1,10 +1,10 @@
-"""The worst of all pure mechanisms: what is known about a release of which only epsilon is known.
+"""Randomized response: the worst case of all eps-DP releases.
 
 Every eps-DP pair of output distributions is a post-processing of randomized response with P =
 (e^eps, 1)/(1 + e^eps) and Q = P reversed (Kairouz, Oh and Viswanath 2015, theorem 2.1). Discrete
 Laplace noise on a lattice whose step is the whole sensitivity *is* randomized response, so this is
-also the best bound that holds for every lattice. The moments of continuous Laplace noise (004,
-equation 20) are smaller by a relative O(eps) and are not valid for discrete noise.
+also the best bound that holds for every lattice. The moments of continuous Laplace noise
+(Park et al. 2017, equation 20) are smaller by a relative O(eps) and not valid for discrete noise.
 """
 
 from __future__ import annotations

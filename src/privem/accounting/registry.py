@@ -13,7 +13,7 @@ from .events import Event
 
 @dataclass(frozen=True)
 class Accountant:
-    """A name and the two verbs: `epsilon(event, delta)` and `delta(event, epsilon)`."""
+    """A name and two functions: `epsilon(event, delta)` and `delta(event, epsilon)`."""
 
     name: str
     epsilon: Callable[[Event, float], float]

@@ -1,8 +1,8 @@
-"""The two verbs every accountant has, and the parts of them that are the same in all.
+"""The two functions of every accountant, `epsilon` and `delta`, and what they share.
 
 An accountant supplies two cores that price noise alone: `(tally, delta) -> epsilon` and `(tally,
-epsilon) -> delta`. `epsilon_of` and `delta_of` make the public verbs `epsilon(event, delta)` and
-`delta(event, epsilon)` of them: they check the numbers, settle exact releases and empty events, and
+epsilon) -> delta`. `epsilon_of` and `delta_of` turn them into `epsilon(event, delta)` and
+`delta(event, epsilon)`: they check the numbers, settle exact releases and empty events, and
 take failure probabilities off the budget.
 """
 

@@ -1,11 +1,12 @@
-"""Zero-concentrated differential privacy, with a loose and a tight way to (epsilon, delta).
+"""Zero-concentrated differential privacy, with a loose and a tight conversion to (eps, delta).
 
 A Gaussian release of noise multiplier m is rho = 1/(2 m^2)-zCDP (Bun and Steinke 2016, proposition
 1.6), the discrete Gaussian on an integer vector likewise, exactly and at any number of steps
 (Canonne, Kamath and Steinke 2020, theorem 14). A Laplace release is eps-DP, hence eps^2/2-zCDP (Bun
 and Steinke, proposition 1.4). rho adds up.
 
-loose: eps = rho + 2 sqrt(rho ln(1/delta)) (Bun and Steinke, proposition 1.3; 003 and 004 use it).
+loose: eps = rho + 2 sqrt(rho ln(1/delta)) (Bun and Steinke, proposition 1.3; used by Park et al.
+2016 and 2017).
 tight: delta = inf over alpha > 1 of e^((alpha-1)(alpha rho - eps)) (1 - 1/alpha)^alpha / (alpha -
 1) (Canonne, Kamath and Steinke, corollary 13; Asoodeh et al. 2020). With t = alpha - 1 the best
 order solves one monotone equation: t^2 rho + ln(1+t) = ln(1/delta) for a given delta, and (1 + 2t)

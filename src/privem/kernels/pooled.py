@@ -24,7 +24,7 @@ from .scratch import Scratch, short_buffers
 
 __all__ = ["PIECE", "pooled_sums", "pooled_tile_rows", "raised"]
 
-# So many records are summed by one matrix product.
+# How many records one matrix product sums.
 PIECE = 510
 # Half the largest squared distance that counts: exp(-600) is 1e-261, far from subnormal numbers.
 _DEEPEST = 600.0

@@ -24,7 +24,7 @@ from .softmax import softmax
 
 __all__ = ["Features", "Place", "Tiles", "accumulate", "log_joint", "responsibility_sums"]
 
-# So many numbers fit the second-level cache.
+# How many numbers fit the second-level cache.
 _FEW = 2**17
 
 # Lays records (b, d) out in an array (d, b): centred, or clipped to a region.

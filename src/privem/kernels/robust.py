@@ -1,4 +1,6 @@
-"""Catoni and Giulini's smoothed truncation (000, eq 9 to 12), evaluated without losing digits.
+"""The smoothed truncation of Catoni and Giulini 2017, evaluated without losing digits.
+
+Wang et al. 2023 use it (equations 9 to 12).
 
 phi(x) = x - x^3/6 on [-sqrt 2, sqrt 2] and +-TOP outside, TOP = 2 sqrt(2)/3. Its mean over Gaussian
 noise, E phi(a + bZ), has a closed form

@@ -1,4 +1,4 @@
-"""Working memory that is used again for every block, so that a pass allocates nothing."""
+"""Working memory that every block reuses, so that a pass allocates nothing."""
 
 from __future__ import annotations
 

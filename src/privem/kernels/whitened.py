@@ -21,7 +21,7 @@ from .softmax import responsibilities
 
 __all__ = ["PIECE", "by_differences", "by_products", "differences_block_rows"]
 
-# So many records are summed by one matrix product at most: the error bound grows with them.
+# One matrix product sums at most this many records: the error bound grows with them.
 PIECE = 512
 
 

@@ -1,4 +1,4 @@
-"""Discrete noise on a lattice: the one way a private sum becomes public.
+"""Discrete noise on a lattice: how every private sum becomes public.
 
 1. The whole sum is rounded once onto a lattice of step g, a power of two, so that dividing by g,
    rounding, and multiplying back are exact in floating point.
@@ -40,14 +40,14 @@ class NoSuchNoise(ValueError):
 
 @dataclass(frozen=True)
 class Discrete:
-    """Discrete Gaussian or Laplace noise, as each group asks, at one noise multiplier.
+    """Discrete Gaussian or Laplace noise, depending on the group, at one noise multiplier.
 
     Parameters
     ----------
     multiplier : float
         Noise scale over (widened) sensitivity, for every group.
     neighbours : {"add-remove", "replace-one"}
-        What one person may change.
+        Which data sets are neighbours.
     rows : float
         A public bound on the number of records (the sum of their weights, if they have any), for
         the floating-point error.
@@ -62,21 +62,21 @@ class Discrete:
 
     @property
     def private(self) -> bool:
-        """Every record is hidden."""
+        """Always true."""
         return True
 
     def price(self, query: Any) -> tuple[Spent, ...]:
         """Lattice, noise and cost of each group of a ``PrivateQuery``, before any row is read."""
         error = query.rounding(self.rows)
         cell = getattr(query, "cell", None)
-        # A sensitivity is that of a record of the largest weight: there are at most so many.
+        # The sensitivity is that of a record of the largest weight; there are at most `most` such.
         most = self.rows / max(1.0, getattr(query, "cap_weight", 1.0))
         spent = (self._spend(group, error, most) for group in query.groups(self.neighbours))
         return tuple(spent if cell is None else (replace(s, cell=cell.index) for s in spent))
 
     def _spend(self, group: Group, error: float, most: float) -> Spent:
         d = group.dimension
-        # Norms of a vector of d numbers: of a half step each, twice; and of an L2 error in L1.
+        # unit: twice the norm of d errors of half a step. stretch: from an L2 norm to an L1 norm.
         gaussian = group.kind == "gaussian"
         unit, stretch = (math.sqrt(d), 1.0) if gaussian else (float(d), math.sqrt(d))
         slack = 2 * error * stretch
@@ -96,7 +96,7 @@ class Discrete:
         share = 1.0 / self.multiplier - unit * 2.0**-bits
         wanted = (group.sensitivity + slack) / share * (1 + 2.0**-40)
         grid = math.ldexp(1.0, math.frexp(wanted)[1] - 1 - bits)
-        # One record moves no number by more than the sensitivity; all of them by so many times it.
+        # One record moves a number by at most the sensitivity, so a sum is at most `most` times it.
         if most * (group.sensitivity + slack) / grid >= _LIMIT:
             raise NoSuchNoise(
                 "epsilon is too large: so little noise cannot be added exactly to a sum over up "
@@ -122,9 +122,9 @@ class Discrete:
         return Release(query, unravel(total, noisy), unravel(total, deviation), prices)
 
     def encode_each(self, query: Any, exact: Array) -> NDArray[np.int64]:
-        """One row of integers per row of ``exact``: rounded and noised each on its own.
+        """One row of integers per row of ``exact``, each rounded and noised by itself.
 
-        For noise on people's own devices: a query of one group, whose price is for one record.
+        For local privacy: the query has one group, and its price is for one record.
         """
         (spent,) = self.price(query)
         return self._encode(exact.ravel(), spent).reshape(exact.shape)
@@ -137,7 +137,7 @@ class Discrete:
 
 
 def too_fine(multiplier: float, kind: str, dimension: int, rows: float) -> bool:
-    """Whether sums over so many records might not fit the lattice: never less often than they do.
+    """Whether sums over ``rows`` records might not fit the lattice; true whenever they do not.
 
     A sum is at most ``rows`` sensitivities, and a lattice step at least 2^-(bits + 1) of the noise.
     """
@@ -149,9 +149,9 @@ def too_fine(multiplier: float, kind: str, dimension: int, rows: float) -> bool:
 def lattice(exact: Array, spent: Spent) -> NDArray[np.int64]:
     """Sums in whole lattice steps: the one rounding.
 
-    Clamping moves neighbours no further apart. Sources let no sum be anything but finite
-    (:mod:`privem.data.secret`). Whoever else calls this with NaN gets 0, and not the integer
-    -2^63, to which no noise can be added.
+    Clamping moves neighbours no further apart. Sources only give finite sums
+    (:mod:`privem.data.secret`). NaN from any other caller becomes 0 instead of the integer -2^63,
+    to which no noise can be added.
     """
     steps = np.nan_to_num(np.rint(exact / spent.grid), nan=0.0)
     return np.asarray(np.clip(steps, -_LIMIT, _LIMIT).astype(np.int64))
@@ -162,8 +162,8 @@ def draw(
 ) -> NDArray[np.int64]:
     """Integer noise of one group, or one of ``share`` equal parts of Gaussian noise.
 
-    ``share`` independent parts have together at least the variance promised (rounded up). Laplace
-    noise is not shared: whoever draws, draws all of it.
+    ``share`` independent parts together have at least the promised variance (rounded up). Laplace
+    noise is not shared: every call draws all of it.
     """
     if spent.kind == "gaussian":
         return discrete_gaussian(-(-(spent.steps**2) // share), size, entropy)

@@ -1,4 +1,4 @@
-"""Where random bytes come from: the operating system, and a seeded stand-in for tests."""
+"""Random bytes: from the operating system, or from a seed for tests."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ os_entropy: Final[Entropy] = _OperatingSystemEntropy()
 
 
 class InsecureEntropyWarning(UserWarning):
-    """Noise is being drawn from a seed: whoever knows the seed can take the noise away again."""
+    """Noise is drawn from a seed: anyone who knows the seed can remove the noise."""
 
 
 class _SeededEntropy:
@@ -42,7 +42,7 @@ class _SeededEntropy:
 
 
 def insecure_seeded_entropy_for_tests(seed: int) -> Entropy:
-    """Return a reproducible stream of bytes for tests alone: it gives NO privacy, and warns so.
+    """Return a reproducible stream of bytes for tests only. It gives NO privacy, and warns.
 
     Examples
     --------

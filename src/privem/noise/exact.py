@@ -14,11 +14,11 @@ Statistics = TypeVar("Statistics")
 
 @dataclass(frozen=True)
 class Exact:
-    """Publishes the sum as it is. There is no privacy in that: it is what ``epsilon=None`` is."""
+    """Publishes the sum unchanged. This is not private; ``epsilon=None`` uses it."""
 
     @property
     def private(self) -> bool:
-        """Nothing is hidden."""
+        """Always false: an exact release is not private."""
         return False
 
     def price(self, query: Query[Any]) -> tuple[Spent, ...]:

@@ -1,4 +1,4 @@
-"""The accountants of the papers, looser than `gdp` and `zcdp` and kept to reproduce and compare.
+"""Accountants that papers use. They are looser than `gdp` and `zcdp` and serve comparisons.
 
 Examples
 --------

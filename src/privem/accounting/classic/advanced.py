@@ -91,7 +91,7 @@ def _delta(bill: Tally, epsilon: float, form: Form) -> float:
 
 
 def delta(event: Event, epsilon: float, form: Form = "analytic") -> float:
-    """Delta at a given epsilon; 1, the empty promise, where advanced composition offers nothing.
+    """Delta at a given epsilon; 1 where advanced composition gives no guarantee.
 
     Examples
     --------

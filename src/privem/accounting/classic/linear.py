@@ -1,8 +1,8 @@
 """Linear composition: epsilons and deltas add up (Dwork and Roth 2014, theorem 3.16).
 
 delta is shared evenly among the Gaussian releases. With Laplace noise alone this is pure
-differential privacy and works at delta = 0. The oldest accountant and by far the loosest; kept
-because papers report it.
+differential privacy and works at delta = 0. It is the oldest and by far the loosest accountant;
+papers report it.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def _delta(bill: Tally, epsilon: float, form: Form) -> float:
 
 
 def delta(event: Event, epsilon: float, form: Form = "analytic") -> float:
-    """Delta at a given epsilon; 1, the empty promise, where linear composition offers nothing.
+    """Delta at a given epsilon; 1 where linear composition gives no guarantee.
 
     Examples
     --------

@@ -1,9 +1,9 @@
-"""The moments accountant as 004 uses it: log-moments of the privacy loss at integer orders.
+"""The moments accountant of Park et al. 2017: log-moments of the privacy loss at integer orders.
 
-delta = min over lambda = 1, 2, ... of exp(sum_t alpha_t(lambda) - lambda eps)  (004, equations 3
-and 4), with alpha(lambda) = lambda (lambda + 1) / (2 m^2) for Gaussian noise (004, equation 21).
-The discrete Gaussian has no larger moments (Canonne, Kamath and Steinke 2020, proposition 5). For
-Laplace noise the moments of randomized response replace 004's equation 20, which holds for
+delta = min over lambda = 1, 2, ... of exp(sum_t alpha_t(lambda) - lambda eps) (their equations 3
+and 4), with alpha(lambda) = lambda (lambda + 1) / (2 m^2) for Gaussian noise (equation 21). The
+discrete Gaussian has no larger moments (Canonne, Kamath and Steinke 2020, proposition 5). For
+Laplace noise the moments of randomized response replace their equation 20, which holds for
 continuous noise only; the two agree to a relative O(eps).
 
 The total is convex in lambda, so the best integer is found by bisection. lambda has no upper limit.

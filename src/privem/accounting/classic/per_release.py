@@ -1,4 +1,4 @@
-"""The epsilon of a single Gaussian release, as the older composition theorems want it."""
+"""The epsilon of a single Gaussian release, as the older composition theorems need it."""
 
 from __future__ import annotations
 
