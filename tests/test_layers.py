@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 LEVELS = {
+    "files": 0,
     "tree": 0,
     "linalg": 0,
     "kernels": 0,

@@ -14,7 +14,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from .datasets import make_people
 from .models.gaussian_mixture.estimator import GaussianMixture
-from .report import CannotWrite, MissingExtra, draw_pairs, write_records
+from .report import MissingExtra, draw_pairs, write_records
 
 __all__ = ["Demo", "run_demo"]
 
@@ -94,10 +94,7 @@ def run_demo(
     1.0
     """
     folder = Path(out)
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise CannotWrite(folder, error.strerror or str(error)) from error
+    folder.mkdir(parents=True, exist_ok=True)
     files = {
         "people": folder / "people.parquet",
         "model": folder / "model.json",
@@ -118,7 +115,7 @@ def run_demo(
 
     with step(f"fit {COMPONENTS} components with epsilon {EPSILON:g}, reading the file"):
         model = private(COMPONENTS)
-        _save(model, files["model"])
+        model.save(files["model"])
     with step("fit a single Gaussian with the same budget"):
         single = private(1)
     with step(f"fit {COMPONENTS} components exactly, for comparison"):
@@ -165,13 +162,6 @@ def _fit_exactly(people: pl.DataFrame) -> GaussianMixture:
         # Few people converge slowly; a hundred iterations are plenty for a comparison.
         warnings.simplefilter("ignore", ConvergenceWarning)
         return GaussianMixture(COMPONENTS, epsilon=None).fit(people)
-
-
-def _save(model: GaussianMixture, path: Path) -> None:
-    try:
-        model.save(path)
-    except OSError as error:
-        raise CannotWrite(path, error.strerror or str(error)) from error
 
 
 def _picture(path: Path, model: GaussianMixture, real: pl.DataFrame, drawn: pl.DataFrame) -> str:

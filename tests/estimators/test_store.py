@@ -11,7 +11,8 @@ import pytest
 from sklearn.exceptions import ConvergenceWarning
 
 import privem
-from privem import FactorAnalysis, GaussianMixture, KMeans, ModelFileError, store
+from privem import FactorAnalysis, GaussianMixture, KMeans, ModelFileError
+from privem.estimator import store
 from privem.models.gaussian_mixture.model import COVARIANCE_TYPES
 
 

@@ -15,7 +15,7 @@ import typer
 
 from .. import __version__
 from .arguments import Data, Header, Json, ModelFile
-from .failures import EXIT_CODES, Command, Commands, ExitCode, UsageError
+from .failures import EXIT_CODES, Command, Commands, ExitCode, UsageError, writing_file
 from .federate import federate
 from .fit_command import fit
 
@@ -84,14 +84,16 @@ def sample(
     Columns have the names and the declared types of the data fitted (--type of privem fit, for
     CSV), and values lie within the bounds of a private fit.
     """
-    from ..report import RECORD_SUFFIXES, check_destination
+    from ..files import check_destination
+    from ..report import RECORD_SUFFIXES
     from .console import emit
     from .using import open_model, sample_model
 
     if output is not None:
         if output.suffix not in RECORD_SUFFIXES:
             raise UsageError(f"--output {str(output)!r} must end in {', '.join(RECORD_SUFFIXES)}")
-        check_destination(output)
+        with writing_file(output):
+            check_destination(output)
     names = sample_model(open_model(model), rows, output, seed)
     if output is not None:
         emit(f"Wrote {rows:,} rows of {len(names)} columns to {output}\n")
@@ -213,7 +215,9 @@ def demo(
     from .showing import describe_demo
 
     emit(f"privem demo: synthetic people in {out}\n\n")
-    show(*describe_demo(run_demo(out, rows, seed, say=emit)))
+    with writing_file(out):
+        found = run_demo(out, rows, seed, say=emit)
+    show(*describe_demo(found))
 
 
 def main() -> None:

@@ -22,6 +22,7 @@ __all__ = [
     "UsageError",
     "reading_data",
     "reading_model",
+    "writing_file",
     "writing_stdout",
 ]
 
@@ -121,6 +122,17 @@ def reading_model() -> Iterator[None]:
         raise Failure(ExitCode.MODEL, _words(error)) from error
 
 
+@contextmanager
+def writing_file(path: str | os.PathLike[str]) -> Iterator[None]:
+    """Errors inside are about the file, or a file in the folder, that is to be written."""
+    try:
+        yield
+    except OSError as error:
+        where = os.fspath(error.filename or path)
+        why = error.strerror or str(error)
+        raise Failure(ExitCode.OUTPUT, f"cannot write {where!r}: {why}") from error
+
+
 def _words(error: Exception) -> str:
     """The message of an error, without Python's way of putting it."""
     if isinstance(error, OSError) and error.strerror:
@@ -175,13 +187,10 @@ def _report(error: Exception, as_json: bool) -> int:
 def _failure(error: Exception) -> Failure:
     """What an error of the library means here."""
     from ..federation import FederationError
-    from ..report import CannotWrite
 
     match error:
         case FederationError():
             return Failure(ExitCode.FEDERATION, str(error))
-        case CannotWrite():
-            return Failure(ExitCode.OUTPUT, str(error))
         case MemoryError():
             return Failure(
                 ExitCode.USAGE, "not enough memory: fewer components or columns need less of it"

@@ -9,7 +9,7 @@ import typer
 
 from .arguments import Header
 from .choices import Covariance, Method, Neighbours, Protection
-from .failures import EXIT_CODES, Command
+from .failures import EXIT_CODES, Command, writing_file
 from .kinds import Kind
 
 __all__ = ["federate"]
@@ -310,7 +310,7 @@ def run(
     finished round: nothing is asked, or paid for, twice. Which column is the target, and which
     categories there are, was said when the federation was founded.
     """
-    from ..report import check_destination
+    from ..files import check_destination
     from .console import emit_json, note, show
     from .federated import fit_parties
     from .founding import agreed
@@ -334,7 +334,8 @@ def run(
         **agreed(folder, model),
     )
     settings.estimator()  # Complains about parameters before anybody is asked.
-    destination = check_destination(output)
+    with writing_file(output):
+        destination = check_destination(output)
     summary = fit_parties(folder, settings, destination, patience, new, quiet)
     if as_json:
         emit_json(summary | {"output": str(output)})

@@ -20,10 +20,9 @@ from ..federation import Agreement, Federation, FederationError, Journal
 from ..federation.errors import ServerAway
 from ..federation.flower.folders import PartyFolder, Terms, locked
 from ..federation.party.rows import category_rows
-from ..federation.storage import write_whole
-from ..report import CannotWrite
+from ..files import write_secret
 from .console import emit, note
-from .failures import ExitCode, Failure, UsageError, reading_data
+from .failures import ExitCode, Failure, UsageError, reading_data, writing_file
 from .founding import last_run, reading_folder, server_folder
 from .progress import FitProgress
 from .settings import Settings
@@ -163,10 +162,8 @@ def fit_parties(
             if isinstance(error, FederationError):
                 raise
             raise Failure(ExitCode.USAGE, str(error)) from error
-        try:
+        with writing_file(output):
             estimator.save(output)
-        except OSError as error:
-            raise CannotWrite(output, error.strerror or str(error)) from error
         run.say("finished")
     return _summary(estimator, terms, run, caught)
 
@@ -271,7 +268,7 @@ class _Run:
         run = cls(folder, replace(settings, seed=seed))
         run.say("begun")
         body = {"asked": asked, "seed": seed}
-        write_whole(folder / "settings.json", json.dumps(body).encode())
+        write_secret(folder / "settings.json", json.dumps(body).encode())
         return run
 
     def begin(self, done: int, quiet: bool) -> None:
@@ -298,7 +295,7 @@ class _Run:
             "stage": self._stage,
             "problem": problem,
         }
-        write_whole(self.folder / "progress.json", json.dumps(body).encode())
+        write_secret(self.folder / "progress.json", json.dumps(body).encode())
 
 
 def _plain(settings: Settings) -> dict[str, Any]:

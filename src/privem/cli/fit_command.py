@@ -9,7 +9,7 @@ import typer
 
 from .arguments import Data, Header, Json
 from .choices import ACCOUNTANTS, Batch, Covariance, Method, Neighbours, PriorKind, Trust
-from .failures import UsageError
+from .failures import UsageError, writing_file
 from .kinds import Kind
 
 __all__ = ["fit"]
@@ -262,7 +262,7 @@ def fit(
     model as you would treat the data.
     """  # noqa: D301 (the lines between "\\b" and the next empty one stay as they are)
     # Imported here, as in every command: help must not load the library.
-    from ..report import check_destination
+    from ..files import check_destination
     from .console import emit_json, note, show
     from .fitting import fit_file
     from .options import columns_of, types_of
@@ -321,7 +321,8 @@ def fit(
         raise UsageError("--type is for columns of numbers; categories need none")
     if data.exists() and output.exists() and data.samefile(output):
         raise UsageError(f"--output {str(output)!r} would overwrite the data")
-    destination = check_destination(output)
+    with writing_file(output):
+        destination = check_destination(output)
     _, summary = fit_file(settings, data, chosen, destination, quiet, declared, header)
     if as_json:
         emit_json(summary | {"output": str(output)})

@@ -14,10 +14,9 @@ from sklearn.exceptions import ConvergenceWarning
 from ..data import read_file
 from ..data.categories import read_categories
 from ..data.header import numbered
-from ..report import CannotWrite
 from .choices import Covariance, Neighbours
 from .console import remarks
-from .failures import reading_data
+from .failures import reading_data, writing_file
 from .kinds import Kind
 from .options import categories_of
 from .progress import FitProgress, WatchedRows
@@ -61,10 +60,8 @@ def fit_file(
             counted = (rows.count, rows.total_weight) if settings.exact else None
         del estimator._watch
     seconds = time.perf_counter() - start
-    try:
+    with writing_file(destination):
         estimator.save(destination)
-    except OSError as error:
-        raise CannotWrite(destination, error.strerror or str(error)) from error
     stopped = any(issubclass(warning.category, ConvergenceWarning) for warning in caught)
     summary: dict[str, Any] = {
         "model": str(settings.kind),

@@ -12,7 +12,7 @@ import polars as pl
 
 from .. import CategoricalMixture, KMeans, ModelFileError, load
 from ..report import print_csv, write_records
-from .failures import UsageError, reading_model, writing_stdout
+from .failures import UsageError, reading_model, writing_file, writing_stdout
 from .kinds import TARGETED, kind_of
 
 __all__ = ["column_names", "open_model", "sample_model"]
@@ -49,7 +49,8 @@ def sample_model(model: Any, rows: int, output: Path | None, seed: int | None) -
             print_csv(sys.stdout.buffer, names, batches)
             sys.stdout.buffer.flush()
     else:
-        write_records(output, names, rows, batches)
+        with writing_file(output):
+            write_records(output, names, rows, batches)
     return names
 
 

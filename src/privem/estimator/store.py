@@ -6,12 +6,13 @@ import hashlib
 import json
 import math
 import os
-import tempfile
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from ..declaration import declarations
+from ..files import write_whole
 from ..statement import Statement
 
 __all__ = ["ModelFileError", "load", "save_model"]
@@ -44,28 +45,9 @@ def save_model(estimator: Any, path: str | os.PathLike[str]) -> None:
         },
     }
     content["checksum"] = _checksum(content)
-    _write_atomically(Path(path), json.dumps(content, indent=1, allow_nan=False) + "\n")
-
-
-def _write_atomically(path: Path, text: str) -> None:
-    if path.exists() and not path.is_file():
-        raise OSError(f"{str(path)!r} is not a regular file: a model cannot be written there")
-    if not path.parent.exists():
-        raise FileNotFoundError(f"there is no folder {str(path.parent)!r} to write to")
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", text=True)
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        # mkstemp makes a file only its owner can read: give it the usual permissions.
-        mask = os.umask(0)
-        os.umask(mask)
-        os.chmod(temporary, 0o666 & ~mask)
-        os.replace(temporary, path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
+    text = json.dumps(content, indent=1, allow_nan=False) + "\n"
+    with write_whole(path) as temporary:
+        temporary.write_text(text, encoding="utf-8")
 
 
 def _checksum(content: dict[str, Any]) -> str:
@@ -165,9 +147,7 @@ def load(path: str | os.PathLike[str]) -> Any:
     >>> bool(np.all(privem.load(model.save(path) and path).means_ == model.means_))
     True
     """
-    from .base import Estimator  # which writes itself by this module
-
-    kinds = Estimator.kinds
+    kinds = {each.name: each for each in declarations()}
     where = repr(os.fspath(path))
     try:
         content = json.loads(Path(path).read_text(encoding="utf-8"), parse_constant=_refuse)
@@ -188,7 +168,7 @@ def load(path: str | os.PathLike[str]) -> Any:
     if content.get("kind") not in kinds:
         raise ModelFileError(f"{where} holds a model of unknown kind {content.get('kind')!r}")
     try:
-        cls = kinds[content["kind"]]
+        cls = kinds[content["kind"]].estimator
         estimator = cls(**{k: _decode(v) for k, v in content["parameters"].items()})
         for name, value in content["attributes"].items():
             if name not in (*_COMMON, *cls._saved):

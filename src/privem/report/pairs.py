@@ -9,14 +9,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .extras import MissingExtra
-from .writing import write_whole
+from ..files import write_whole
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
-
-__all__ = ["draw_pairs"]
 
 Array = NDArray[np.float64]
 
@@ -24,6 +21,22 @@ Array = NDArray[np.float64]
 # faint yellow are left out.
 _COLOURS = ("#D55E00", "#0072B2", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 _INK, _FAINT = "#22262b", "#6b7280"
+
+
+class MissingExtra(ImportError):
+    """An optional library is not installed; the message says how to install it.
+
+    Examples
+    --------
+    >>> print(MissingExtra("matplotlib", "plot", "pictures"))
+    matplotlib is not installed; for pictures: pip install "privem[plot]"
+    """
+
+    def __init__(self, library: str, extra: str, purpose: str) -> None:
+        super().__init__(
+            f'{library} is not installed; for {purpose}: pip install "privem[{extra}]"',
+            name=library,
+        )
 
 
 def draw_pairs(
@@ -57,13 +70,13 @@ def draw_pairs(
     ------
     MissingExtra
         If matplotlib is not installed.
-    CannotWrite
+    OSError
         If the file cannot be written.
     """
     try:
         from matplotlib.figure import Figure
     except ImportError:
-        raise MissingExtra("matplotlib", "plot") from None
+        raise MissingExtra("matplotlib", "plot", "pictures") from None
     columns = len(pairs)
     figure = Figure(figsize=(4.6 * columns, 9.0), dpi=120, facecolor="white")
     figure.set_layout_engine("constrained", w_pad=0.08, h_pad=0.06, hspace=0.05, wspace=0.05)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 from pathlib import Path
@@ -13,9 +15,7 @@ import polars as pl
 from numpy.typing import NDArray
 from polars.io.plugins import register_io_source
 
-from .writing import write_whole
-
-__all__ = ["RECORD_SUFFIXES", "print_csv", "write_records"]
+from ..files import write_whole
 
 Batch = NDArray[np.float64] | pl.DataFrame
 RECORD_SUFFIXES = (".csv", ".parquet", ".npy")
@@ -40,7 +40,7 @@ def write_records(
 
     Raises
     ------
-    CannotWrite
+    OSError
         And then there is no new file, and an old one is as it was.
 
     Examples
@@ -95,7 +95,15 @@ def _write_parquet(temporary: Path, names: Sequence[str], batches: Iterable[Batc
             yield _frame(names, batch)
 
     schema = first.schema if isinstance(first, pl.DataFrame) else dict.fromkeys(names, pl.Float64())
-    register_io_source(frames, schema=schema).sink_parquet(temporary)
+    try:
+        register_io_source(frames, schema=schema).sink_parquet(temporary)
+    except pl.exceptions.PolarsError as error:
+        # polars has words of its own: "... IO error: No space left on device (os error 28)".
+        line = str(error).strip().splitlines()[0]
+        inner = re.search(r"([^:]+) \(os error (\d+)\)$", line)
+        if inner is None:
+            raise OSError(errno.EIO, line) from error
+        raise OSError(int(inner[2]), inner[1].strip()) from error
 
 
 def _peek(batches: Iterable[Batch]) -> tuple[Batch | None, Iterable[Batch]]:

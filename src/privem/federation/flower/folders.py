@@ -27,11 +27,11 @@ from typing import Any
 
 import numpy as np
 
+from ...files import write_secret
 from ..agreement import Agreement, Card
 from ..errors import FederationError
 from ..flower import require
 from ..party.party import Party
-from ..storage import write_whole
 from ..wire.codec import VERSION, encode, of_another_version
 from ..wire.queries import pack, unpack
 from .certificates import new_certificates
@@ -96,7 +96,7 @@ class Terms:
             "ca": self.ca,
             "columns": self.columns,
         }
-        write_whole(folder / "federation.json", (json.dumps(body, indent=1) + "\n").encode())
+        write_secret(folder / "federation.json", (json.dumps(body, indent=1) + "\n").encode())
 
     @classmethod
     def load(cls, folder: Path) -> Terms:
@@ -173,9 +173,9 @@ def new_party(folder: Path, name: str) -> dict[str, str]:
         serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo
     )
     card = {**asdict(public), "node": known.decode("ascii")}
-    write_whole(folder / "node.key", private)
-    write_whole(folder / "card.json", (json.dumps(card, indent=1) + "\n").encode())
-    write_whole(folder / "state", party.state())
+    write_secret(folder / "node.key", private)
+    write_secret(folder / "card.json", (json.dumps(card, indent=1) + "\n").encode())
+    write_secret(folder / "state", party.state())
     return card
 
 
@@ -253,10 +253,10 @@ def new_server(
     terms |= {"seed": os.urandom(32).hex(), "beside": _digest(*beside)}
     found = Terms(Agreement(members, **terms), *beside)
     folder.mkdir(parents=True, exist_ok=True)
-    write_whole(folder / "ca.pem", ca)
-    write_whole(folder / "tls.pem", certificate)
-    write_whole(folder / "tls.key", key)
-    write_whole(folder / "secret", os.urandom(32).hex().encode("ascii"))
+    write_secret(folder / "ca.pem", ca)
+    write_secret(folder / "tls.pem", certificate)
+    write_secret(folder / "tls.key", key)
+    write_secret(folder / "secret", os.urandom(32).hex().encode("ascii"))
     found.save(folder)
     return found
 
@@ -311,7 +311,7 @@ class PartyFolder:
     def keep(self, state: bytes) -> None:
         """Store a state for good."""
         if state != self._kept:
-            write_whole(self.folder / "state", state)
+            write_secret(self.folder / "state", state)
             self._kept = state
 
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from ...files import write_secret
 from ..errors import OlderState
-from ..storage import write_whole
 from ..wire.codec import BadMessage, decode, encode
 from ..wire.messages import Request
 
@@ -58,5 +58,5 @@ class Counters:
     def keep(self) -> None:
         """Store them, if they have changed."""
         if self._path is not None and self._last != self._kept:
-            write_whole(self._path, encode("counters", self._last))
+            write_secret(self._path, encode("counters", self._last))
             self._kept = dict(self._last)

@@ -24,9 +24,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from ...files import append_secret, write_secret
 from ..errors import FederationError
 from ..protections.base import Mail, Opened
-from ..storage import append, write_whole
 from ..wire.codec import decode, encode
 from .counters import Counters
 
@@ -111,7 +111,7 @@ class Journal:
         }
         # The state is there before the round is over, and the one before until it is.
         number = len(self._rounds) + 1
-        write_whole(self._state_file(number), state)
+        write_secret(self._state_file(number), state)
         self._append("rounds", "round", body)
         self._rounds.append(body)
         self._clear()
@@ -142,7 +142,7 @@ class Journal:
         (self._folder / "current").write_bytes(b"")
 
     def _append(self, name: str, kind: str, body: Mapping[str, Any]) -> None:
-        append(self._folder / name, _entry(kind, body))
+        append_secret(self._folder / name, _entry(kind, body))
 
     def _load(self, name: str) -> list[tuple[str, dict[str, Any]]]:
         path = self._folder / name
