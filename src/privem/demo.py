@@ -42,8 +42,8 @@ _LABELS = {
 class Demo:
     """What the demonstration found, and where it put things.
 
-    The three scores are mean log-densities of people that no fit has seen. They are exact, so of
-    real people they would be a release that nobody has paid for; these people do not exist.
+    The three scores are mean log-densities of people that no fit has seen. They are exact. For real
+    people that would be an unpaid release, but these people are synthetic.
     """
 
     model: GaussianMixture

@@ -1,16 +1,17 @@
-"""Auditing privacy: does a mechanism keep what it promises?
+"""Privacy audits: does a mechanism keep its promise?
 
-A proof says what should happen; an audit looks at what does. Three kinds of question:
+A proof says what should happen; an audit looks at what does happen. There are three kinds:
 
 - *Draws*: :func:`audit_release` and :func:`audit_fit` run a release or whole fits on two
-  neighbouring data sets (:func:`attacks` has those that hurt most) and look for an event that is
-  likelier on one than the claim allows. They are sound: a correct mechanism is accused with
-  probability at most ``alpha``. They are not complete: silence means that nothing was found with
-  these data and so many draws.
-- *Structure*: :func:`structure_checks`. A fit replayed from its releases alone must come out the
-  same to the bit, so nothing else touched the data; every released number is a multiple of its
-  grid, got noise of its own and was charged.
-- *Recount*: :func:`recount` adds a statement up again, apart from the code that calibrated it.
+  neighbouring data sets (:func:`attacks` makes the worst ones) and look for an event that is
+  likelier on one of them than the claim allows. They are sound: a correct mechanism fails with
+  probability at most ``alpha``. They are not complete: passing means that nothing was found with
+  these data and this number of draws.
+- *Structure*: :func:`structure_checks` replays a fit from its releases alone. The result must be
+  the same to the bit, so nothing else touched the data. Every released number must be a multiple
+  of its grid, have its own noise and be charged.
+- *Recount*: :func:`recount` computes a statement's epsilon again, independently of the code that
+  calibrated the noise.
 
 Examples
 --------

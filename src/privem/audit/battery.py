@@ -1,4 +1,4 @@
-"""The library auditing itself: what ``privem audit`` runs without arguments."""
+"""The audit of privem itself, which ``privem audit`` runs without arguments."""
 
 from __future__ import annotations
 
@@ -189,13 +189,13 @@ def self_audit(
     estimators : list of str, optional
         Names of estimators (``audit.battery.ESTIMATORS``); all by default.
     draws : int
-        Of each release, on each data set.
+        How often each release is drawn on each data set.
     fits : int
-        Whole fits on each data set; below 300 there are too few to refute anything.
+        How many whole fits to run on each data set; fewer than 300 cannot refute anything.
     alpha : float
-        If all is well, the whole audit fails with at most this probability.
+        If privem is correct, the whole audit fails with at most this probability.
     d : int
-        Features.
+        Number of features.
 
     Returns
     -------

@@ -1,6 +1,6 @@
-"""What a release may reveal: the few formulas an auditor needs, written apart from the accountants.
+"""What a release may reveal: the formulas of an auditor, independent of the accountants.
 
-Nothing here imports :mod:`privem.accounting`. A slip there must not repeat itself here, so these
+Nothing here imports :mod:`privem.accounting`, so that an error there is not repeated here. These
 are the textbook forms, short enough to check by eye.
 """
 
@@ -46,7 +46,7 @@ class Priced(Protocol):
 
 
 def dearest_cell(groups: Iterable[Priced]) -> list[Priced]:
-    """What concerns one person at most: the groups about everyone and those of one cell.
+    """The groups that concern one person: those about everyone and those of one cell.
 
     Records that are partitioned at random, independently of all data, are in one cell each. The
     cell with the least noise is taken (by the sum of 1/multiplier^2).
@@ -143,20 +143,20 @@ def drift(dimension: int, steps: float) -> float:
 
 @dataclass(frozen=True)
 class Claim:
-    """How far apart a mechanism says it keeps two neighbours.
+    """How well a mechanism claims to hide the difference between two neighbours.
 
     An event of probability q on one data set has at most probability ``most(q)`` on the other.
 
     Parameters
     ----------
     mu : float
-        Of the Gaussian noise, all releases together.
+        The mu of the Gaussian noise of all releases together.
     pure : float
-        Epsilon of the Laplace noise, added up.
+        The sum of the epsilons of the Laplace noise.
     drift : float
-        Probability by which both may be off: discreteness, and bounds that may fail.
+        Probability added for discreteness and for bounds that may fail.
     epsilon, delta : float
-        What is advertised beside that, if anything.
+        The advertised budget, if any.
 
     Examples
     --------
@@ -174,7 +174,7 @@ class Claim:
 
     @classmethod
     def of(cls, groups: Iterable[Priced]) -> Claim:
-        """What releasing these groups, all about the same people, claims."""
+        """The claim of releasing these groups, all about the same people."""
         square = pure = apart = 0.0
         for group in groups:
             size = multiplier(group)

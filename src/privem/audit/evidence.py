@@ -1,9 +1,9 @@
-"""From two samples of outputs to what is certain about the mechanism that gave them.
+"""What two samples of outputs prove about the mechanism that made them.
 
 An event is chosen on one half of the samples; on the other half, which knows nothing of the choice,
 its probabilities are bounded by Clopper and Pearson's exact limits. Only what holds at the worst
 end of both intervals counts as evidence. So whatever statistics and thresholds were tried, a
-correct mechanism is accused with probability at most ``alpha``.
+correct mechanism fails with probability at most ``alpha``.
 """
 
 from __future__ import annotations
@@ -27,24 +27,24 @@ _THRESHOLDS = 300
 
 @dataclass(frozen=True)
 class Evidence:
-    """What is certain, at false-alarm rate ``alpha``.
+    """What is proved, at false-alarm rate ``alpha``.
 
     Parameters
     ----------
     mu, epsilon : float
-        No mechanism below this mu, or below this epsilon at ``delta``, could have done it.
+        The mechanism has at least this mu, and at least this epsilon at ``delta``.
     claimed_mu, claimed_epsilon : float
         What was claimed; ``claimed_mu`` is of the Gaussian noise alone.
     violated : bool
         Whether the claim is refuted.
     event : str
-        The event that decided, in words.
+        A description of the decisive event.
     low, high : float
         Its probability is at least ``low`` on one data set and at most ``high`` on the other;
         ``most`` is what the claim allows there.
     reach : float
-        The largest mu that so many draws could prove, had the outputs nothing in common. Below the
-        claim, silence means nothing: take more draws.
+        The largest mu that this number of draws could prove. If it is below the claim, passing
+        means nothing: take more draws.
     """
 
     violated: bool
@@ -194,9 +194,9 @@ def judge(
         same draw may depend on each other in any way.
     claim : Claim
     delta : float
-        At which epsilon is reported.
+        Epsilon is reported at this delta.
     alpha : float
-        The probability of accusing a correct mechanism is at most this.
+        A correct mechanism fails with at most this probability.
 
     Returns
     -------

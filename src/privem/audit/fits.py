@@ -22,7 +22,7 @@ __all__ = ["FitAudit", "Transcript", "audit_fit"]
 
 
 class Transcript:
-    """A watcher that keeps every stage with its release: all that an adversary ever sees."""
+    """Keeps every stage with its release: everything an adversary sees."""
 
     def __init__(self) -> None:
         self.entries: list[tuple[Stage, Release[Any]]] = []
@@ -47,14 +47,14 @@ def watched_fit(estimator: Any, data: Dataset) -> tuple[Any, Transcript]:
 
 @dataclass(frozen=True)
 class FitAudit:
-    """What is certain about whole fits.
+    """What an audit of whole fits proved.
 
     Parameters
     ----------
     evidence : Evidence
         From the draws.
     fits : int
-        On each data set.
+        How many fits to run on each data set.
     share : float
         How much of the claim this pair of data sets uses: the distance of the two data sets' sums
         over all Gaussian releases of a fit, in deviations of their noise, over the mu claimed; root
@@ -154,14 +154,14 @@ def audit_fit(
     data, neighbour : array of shape (n, d) or Dataset
         Neighbours in the sense of the estimator.
     fits : int
-        On each data set.
+        How many fits to run on each data set.
     statistic : callable or mapping of callables, optional
         Numbers of the fitted model, such as ``lambda m: m.weights_[0]`` or the density at the
         target. The best one is chosen on half of the fits.
     transcript : bool
         Also use the likelihood ratio of everything released: the strongest adversary.
     alpha : float
-        A correct estimator is accused with at most this probability.
+        A correct estimator fails with at most this probability.
 
     Returns
     -------

@@ -73,9 +73,9 @@ def attacks(
     ----------
     neighbours : {"add-remove", "replace-one"}
     d : int
-        Features.
+        Number of features.
     n : int
-        Records that both data sets share, about.
+        About how many records both data sets share.
     seed : int
         For the records that both share.
     finite : bool

@@ -1,4 +1,4 @@
-"""Whether every number of a release got noise of its own, of the size it says.
+"""Checks that every number of a release has its own noise, of the stated size.
 
 The tests count signs and sizes. Under the exact noise both are fair coins, so their distribution is
 binomial whatever the scale, and a false-alarm rate can be stated.

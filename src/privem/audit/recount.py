@@ -1,4 +1,4 @@
-"""Recounting: epsilon from a saved statement alone, apart from the code that calibrated it."""
+"""Epsilon from a saved statement alone, independent of the code that calibrated the noise."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _CLOSE, _GRID = 1e-6, 2e-3
 
 @dataclass(frozen=True)
 class Recount:
-    """Epsilon counted anew, and whether the statement holds together.
+    """Epsilon computed again, and whether the statement is consistent.
 
     ``closed`` is by the closed Gaussian formula (``None`` where there is Laplace noise),
     ``library`` by dp_accounting's privacy loss distributions.
@@ -62,7 +62,7 @@ def recount(statement: Any, title: str = "the statement") -> Recount:
     Parameters
     ----------
     statement : Statement or dict
-        Or what :meth:`privem.statement.Statement.to_dict` gave.
+        The statement, or its :meth:`privem.statement.Statement.to_dict`.
 
     Returns
     -------
@@ -266,7 +266,7 @@ def _agree(name: str, parameters: Mapping[str, Any], statement: Mapping[str, Any
 
 
 def _find(content: Any) -> dict[str, Any] | None:
-    """The statement, wherever in the file it stands."""
+    """The statement, wherever it is in the file."""
     if isinstance(content, dict):
         if {"epsilon", "delta", "releases", "neighbours"} <= content.keys():
             return content

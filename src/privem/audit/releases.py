@@ -1,4 +1,4 @@
-"""Auditing one release: the same release, drawn as often as evidence takes.
+"""The audit of one release, drawn many times.
 
 The sum of a release is computed once per data set and only its noise is drawn again: for a single
 release that is exact, and cheap enough for millions of draws.
@@ -30,7 +30,7 @@ _COORDINATES = 16
 
 @dataclass(frozen=True)
 class _Bare:
-    """No noise at all: how the auditor, who holds the data, sees the sum. Never in an estimator."""
+    """No noise: shows the sum to the auditor, who holds the data. No estimator uses it."""
 
     private: bool = True
 
@@ -57,15 +57,15 @@ def random_sum(query: Any, data: Dataset) -> bool:
 
 @dataclass(frozen=True)
 class ReleaseAudit:
-    """What is certain about one release.
+    """What an audit of one release proved.
 
     Parameters
     ----------
     evidence : Evidence
         From the draws.
     moved : tuple of (group, distance, allowed)
-        How far the two rounded sums lie apart, and how far the release says they may; no statistics
-        involved, so a distance beyond is a violation for certain. Empty where sums are random.
+        The distance of the two rounded sums, and the distance that the release allows. A larger
+        distance is a violation with certainty. Empty if the sums are random.
     """
 
     name: str
@@ -217,18 +217,18 @@ def audit_release(
     ----------
     query : PrivateQuery
     noise : Noise
-        As a stage has them; the claim is what ``noise.price(query)`` says.
+        As in a stage; the claim is ``noise.price(query)``.
     data, neighbour : array of shape (n, d) or Dataset
         Neighbours in the sense of the noise.
     draws : int
-        On each data set.
+        How many draws on each data set.
     delta : float
-        At which epsilon is reported.
+        Epsilon is reported at this delta.
     alpha : float
-        A correct release is accused with at most this probability.
+        A correct release fails with at most this probability.
     one_by_one : bool
         Call ``noise.release`` once per draw, instead of its publishing step on many copies at once.
-        Always so for any noise but the library's own.
+        This is always done for noise other than privem's own.
 
     Returns
     -------

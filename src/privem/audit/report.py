@@ -1,4 +1,4 @@
-"""What an audit found: one line per question asked, in words and in numbers."""
+"""The findings of an audit: one line per check, in words and in numbers."""
 
 from __future__ import annotations
 

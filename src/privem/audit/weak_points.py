@@ -1,4 +1,4 @@
-"""Where each estimator's fits are weakest: the neighbouring data sets for audits of whole fits.
+"""The worst neighbouring data sets for each estimator, for audits of whole fits.
 
 A fit is a chain of releases, and a record that moves one of them fully may leave the next alone: it
 must lie far from where each query looks, at the edge of what it keeps, and on the far side of what
@@ -69,7 +69,7 @@ def weak_point(name: str, neighbours: str = "add-remove", rows: int = 1) -> Pair
     neighbours : {"add-remove", "replace-one"}
         Whether the target record is absent from the second data set, or another.
     rows : int
-        Above one, the target is a person with so many rows, all of them the same.
+        If above one, the target is a person with this many identical rows.
 
     Returns
     -------
