@@ -3,10 +3,10 @@
 One exact E-step of a mixture with few rows; medians over rounds, the ways taking turns. "of it
 protection" is what is left without the time of "plain", whose rounds hold the E-step, the question
 and its checks, and no protection at all. Keys of "encrypted" are made once a run, before what is
-measured; the way of paper 001 (protection "ckks") makes them in every round. Bytes are what one
-party sends in a round, on average (who makes keys or opens a sum sends more). "bounds" is
+measured; "ckks", the protocol of Abu Hussein and Rodel 2023, makes them in every round. Bytes are
+what one party sends in a round, on average (who makes keys or opens a sum sends more). "bounds" is
 "encrypted" with the public bounds that "masked" needs anyway. Floors: "encrypted" at least 5x
-cheaper than 001's way at every size, "masked" at least 5x cheaper than "encrypted" for 13,260
+cheaper than "ckks" at every size, "masked" at least 5x cheaper than "encrypted" for 13,260
 values and 10 parties. They are floors of what protection costs ("of protection"): the E-step in a
 round costs what the rows are worth, whatever protects its sums. "ratio" is of whole rounds, with
 few rows.
@@ -55,13 +55,13 @@ class _Counted(InProcess):
 
 BOUNDED = {"bounds": (-1.0, 1.0), "rows": 10**6}
 WAYS: dict[str, dict[str, Any]] = {
-    "001's way": {"protection": "ckks"},
+    "ckks": {"protection": "ckks"},
     "encrypted": {"protection": "encrypted"},
     "encrypted, bounds": {"protection": "encrypted", **BOUNDED},
     "masked": {"protection": "masked", **BOUNDED},
     "plain": {"protection": "plain"},
 }
-RIVALS = {"encrypted": "001's way", "encrypted, bounds": "001's way", "masked": "encrypted"}
+RIVALS = {"encrypted": "ckks", "encrypted, bounds": "ckks", "masked": "encrypted"}
 
 
 class _Way:

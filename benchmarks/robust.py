@@ -1,4 +1,6 @@
-"""robust: robust gradients of the symmetric mixture (000, Algorithm 2), ns per element, one core.
+"""robust: robust gradients of the symmetric mixture, ns per element, one core.
+
+The gradients are those of Algorithm 2 of Wang et al. 2023.
 
 n = 100,000 records of d features, one pass in blocks. "smooth" is the truncation alone; "pass" the
 whole sum with bounding box, E-step and gradient. The scale s is Algorithm 2's for full batches (tau

@@ -18,7 +18,7 @@ import warnings
 from pathlib import Path
 
 import numpy as np
-from paper004 import figure_5, needed_epsilons
+from printed import figure_5, needed_epsilons
 
 from privem import FactorAnalysis
 
@@ -151,7 +151,7 @@ def main() -> None:
         for name, row in results[size].items():
             print(f"    {name:<14}" + "".join(f"{k:>12} {v:7.3f}" for k, v in row.items()))
     if "64" in options.sizes:
-        print("\nPaper 004's mechanism, d = 4096")
+        print("\nThe mechanism of Park et al. 2017, d = 4096")
         results["paper"], shown = figure_5(faces(64), CONFIG)
         picture(options.out / "figure-5.png", shown, 64)
         results["needed"] = needed_epsilons(faces(64), CONFIG)

@@ -1,13 +1,13 @@
-"""Paper 001's Table 1: encrypted federated EM against plain federated and central EM.
+"""Table 1 of Abu Hussein and Rodel 2023: encrypted, plain federated and central EM.
 
     python experiments/federation/run.py [--n 200 2000 ...] [--k 2 4 ...] [--parties 2 6 10]
                                          [--paper] [--json FILE]
 
-001 draws random clusters of n points in two dimensions, fits K components over 2, 6 and 10 clients
-from random means, unit covariances and equal weights, for at most 500 iterations, and prints
-log-likelihood and iterations of federated EM in the clear (FEM) and encrypted (PPEM). Its data are
-not available, so its numbers cannot be compared, only its claim: that the two agree to three
-decimals and in the number of iterations. ``--paper`` also runs 001's own way
+The paper draws random clusters of n points in two dimensions, fits K components over 2, 6 and 10
+clients from random means, unit covariances and equal weights, for at most 500 iterations, and
+prints log-likelihood and iterations of federated EM in the clear (FEM) and encrypted (PPEM). Its
+data are not available, so its numbers cannot be compared, only its claim: that the two agree to
+three decimals and in the number of iterations. ``--paper`` also runs the paper's own protocol
 (``protection="ckks"``: three vectors, new keys in every iteration) and shows what an iteration
 costs, in CPU seconds of all parties together.
 ``--json`` names a file that is written after every row; rows that it has are not run again.
@@ -32,7 +32,7 @@ from privem.federation import Federation, Party
 
 DATA = Path(os.environ.get("PRIVEM_DATA", Path(__file__).parents[3] / "shared" / "data"))
 SIZES, COMPONENTS, PARTIES = tuple(range(200, 9201, 900)), (2, 3, 4, 5, 6), (2, 6, 10)
-TOLERANCE = 1e-7  # of the mean log-likelihood: tighter than 001's unstated one
+TOLERANCE = 1e-7  # of the mean log-likelihood: tighter than the paper's unstated one
 
 
 def clusters(n: int, k: int) -> np.ndarray:
@@ -51,7 +51,7 @@ def parkinsons() -> np.ndarray:
 
 
 def estimator(X: np.ndarray, k: int, iterations: int) -> GaussianMixture:
-    """001's start: random means, unit covariances (of standardised size), equal weights."""
+    """The paper's start: random means, unit covariances (of standardised size), equal weights."""
     rng = np.random.default_rng(k)
     spread = X.std(axis=0)
     return GaussianMixture(
@@ -116,7 +116,7 @@ def main() -> None:
                 line += f" {row[f'{word} ll']:12.3f} {row[f'{word} iterations']:4.0f}"
             line += f"   encrypted {1e3 * row['encrypted s']:.0f} ms"
             if options.paper:
-                line += f", 001's way {1e3 * row['paper s']:.0f} ms a round"
+                line += f", ckks {1e3 * row['paper s']:.0f} ms a round"
             print(line, flush=True)
     kept.summary()
 

@@ -1,12 +1,12 @@
-"""Gradient EM (000): estimation error against n, d and epsilon, all methods from the same start.
+"""Gradient EM of Wang et al. 2023: estimation error against n, d and epsilon, from the same start.
 
     python experiments/gradient/run.py [--only KIND] [--at n/d/epsilon ...] [--seeds 9]
         [--snr 3] [--json FILE] [--markdown]
 
-Data are 000's: |beta| = 3, sigma = 1 (SNR 3), known to all; x standard normal; in the third model
-one entry of x in ten is missing, which nobody is told. The start lies |beta|/4 from the truth in a
-random direction. delta = 1e-6, replace-one neighbours. Radius 8 for records (x), 12 for y. Beside
-the default (which pays for whatever it asks):
+Data are the paper's: |beta| = 3, sigma = 1 (SNR 3), known to all; x standard normal; in the third
+model one entry of x in ten is missing, which nobody is told. The start lies |beta|/4 from the
+truth in a random direction. delta = 1e-6, replace-one neighbours. Radius 8 for records (x), 12 for
+y. Beside the default (which pays for whatever it asks):
 
 - Algorithm 1 at the paper's C = 1, step 1, its last iterate; T = 5, 10 or 20, the best of the three
   by the median error (which no private fit could choose); noise 2 C sqrt(T)/(n mu) with the mu of

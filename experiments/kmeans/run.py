@@ -3,9 +3,10 @@
     python experiments/kmeans/run.py [--diffprivlib PYTHON] [--repetitions 10] [--only NAME]
                                      [--json FILE] [--check] [--picture FILE]
 
-NICV is the mean squared distance of records to their nearest centre (Su et al. 2016; papers 003 and
-004). What is run, with which bounds, is in config.toml; figures are in README.md. ``--diffprivlib``
-names the Python of an environment that has diffprivlib; without it that method is skipped.
+NICV is the mean squared distance of records to their nearest centre (Su et al. 2016; Park et al.
+2016 and 2017). What is run, with which bounds, is in config.toml; figures are in README.md.
+``--diffprivlib`` names the Python of an environment that has diffprivlib; without it that method is
+skipped.
 ``--check`` compares with expected.json and exits 1 if an order or a range no longer holds.
 """
 

@@ -1,4 +1,4 @@
-"""Private mixtures: held-out log-likelihood per record against epsilon (papers 003 and 004).
+"""Private mixtures: held-out log-likelihood per record against epsilon (Park et al. 2016, 2017).
 
     python experiments/mixtures/run.py [--splits N] [--json FILE] [--check]
 

@@ -163,7 +163,7 @@ def test_discrete_laplace(name: str, scale: int, shift: int) -> None:
 
 
 def test_moments_of_continuous_laplace_do_not_cover_discrete_laplace() -> None:
-    """004's equation 20 is below the true moment of discrete noise with one step of sensitivity."""
+    """Park et al. 2017, equation 20, is below the true moment at one step of sensitivity."""
     eps, order = 1.0, 2
     paper = math.log(
         (order + 1) / (2 * order + 1) * math.exp(order * eps)

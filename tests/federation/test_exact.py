@@ -101,7 +101,7 @@ def test_weights_stay_with_their_rows(blobs, protection):
 
 
 def grid_point(n, k, d=2):
-    """As 001 draws them: random clusters; the start of its section 3.5."""
+    """As Abu Hussein and Rodel 2023 draw them: random clusters; the start of its section 3.5."""
     rng = np.random.default_rng(1000 * k + n)
     centres = rng.uniform(-10, 10, (k, d))
     X = np.vstack([rng.normal(c, rng.uniform(0.5, 2.5, d), (n // k + 1, d)) for c in centres])[:n]

@@ -44,7 +44,7 @@ def test_plain_is_the_central_fit(case, how):
 @pytest.mark.parametrize("protection", PROTECTED)
 @pytest.mark.parametrize("case", EXACT, ids=str)
 def test_protected_is_the_central_fit(case, protection, how):
-    """Far closer than the three decimals of the log-likelihood that 001 asks of CKKS."""
+    """Far closer than the three decimals of the log-likelihood of Abu Hussein and Rodel 2023."""
     central = fit(case.model(epsilon=None), *case.data())
     terms = PROTECTED[protection]
     federation = case.federate(cut(600, how), protection.split()[0], **terms)

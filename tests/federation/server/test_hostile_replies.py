@@ -94,7 +94,7 @@ class Lying(InProcess):
         return replies
 
 
-# 001's own scheme takes half a second a round.
+# The printed CKKS protocol takes half a second a round.
 CASES = [(way, lie) for way in WAYS for lie in LIES if way != "ckks" or lie in ("noise", "torn")]
 
 

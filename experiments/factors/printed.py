@@ -1,4 +1,4 @@
-"""Paper 004's private factor analysis as printed, for comparison. NOT what privem does.
+"""The private factor analysis of Park et al. 2017 as printed, for comparison. NOT what privem does.
 
 Not private as it stands: images are scaled by the data's own largest norm, and the noise is in
 floating point. Both are in the paper's favour.
