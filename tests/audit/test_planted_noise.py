@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from privem import GaussianMixture, KMeans, base
+from privem import GaussianMixture, KMeans
 from privem.audit import (
     Dataset,
     attacks,
@@ -19,6 +19,7 @@ from privem.audit import (
 from privem.audit.battery import tiny
 from privem.audit.fits import watched_fit
 from privem.data.table import People
+from privem.estimator.base import Estimator
 from privem.noise.discrete import Discrete
 from privem.noise.entropy import InsecureEntropyWarning, insecure_seeded_entropy_for_tests
 from privem.noise.sampler import discrete_gaussian
@@ -210,7 +211,7 @@ def test_true_number_of_records_in_a_division(monkeypatch):
 
 def test_a_query_that_knows_the_data_shows_in_the_replay(monkeypatch):
     """Nothing public changes but a question: the frame is set by the first record."""
-    original = base.Estimator._terms
+    original = Estimator._terms
 
     def peeking(self, d, **more):
         terms = original(self, d, **more)
@@ -219,14 +220,14 @@ def test_a_query_that_knows_the_data_shows_in_the_replay(monkeypatch):
         region = replace(terms.region, centre=terms.region.centre + 1e-9 * self._first)
         return replace(terms, region=region)
 
-    monkeypatch.setattr(base.Estimator, "_terms", peeking)
-    opened = base.Estimator._open_privately
+    monkeypatch.setattr(Estimator, "_terms", peeking)
+    opened = Estimator._open_privately
 
     def remember(self, X, *more):
         self._first = float(X[0, 0])
         return opened(self, X, *more)
 
-    monkeypatch.setattr(base.Estimator, "_open_privately", remember)
+    monkeypatch.setattr(Estimator, "_open_privately", remember)
     report = structure_checks(tiny("KMeans"), two_clusters(), repeats=60)
     detail = next(finding.detail for finding in report.failures if finding.name == "replay")
     assert "questions" in detail

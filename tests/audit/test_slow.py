@@ -2,8 +2,8 @@
 
 Whole fits, half of them on each of two neighbouring data sets:
 
-- ``GaussianMixture``, ``KMeans`` and ``FactorAnalysis``: 20,000 under each relation of neighbours;
-- every other estimator: 10,000 under each, 20,000 in all;
+- 20,000 of the estimators that scikit-learn has too, under each relation of neighbours;
+- 10,000 of every other estimator under each;
 - 2,000 more of each with bounds estimated, and 2,000 where the target is a person with ten rows.
 
 Each audit accuses a correct library with probability at most 1e-6; there are fewer than 200, so all
@@ -14,14 +14,13 @@ come first, so that two workers end at about the same time.
 """
 
 import os
-from functools import partial
 
 import numpy as np
 import pytest
 
-from privem.audit import attacks, audit_fit, audit_release
-from privem.audit.battery import ESTIMATORS, _views, tiny
-from privem.audit.weak_points import weak_point
+from privem.audit import attacks, audit_release
+from privem.audit.battery import audit_model
+from privem.declaration import declarations
 from privem.models.kmeans import grid_start
 from privem.noise.discrete import Discrete
 
@@ -29,7 +28,8 @@ DRAWS = int(os.environ.get("PRIVEM_AUDIT_DRAWS", 1_000_000))
 FITS = int(os.environ.get("PRIVEM_AUDIT_FITS", 20_000))
 RELATIONS = ("add-remove", "replace-one")
 THREE = ("KMeans", "GaussianMixture", "FactorAnalysis")
-OTHERS = tuple(sorted(set(ESTIMATORS) - set(THREE)))
+NAMES = sorted(each.name for each in declarations())
+OTHERS = [name for name in NAMES if name not in THREE]
 
 pytestmark = pytest.mark.slow
 
@@ -46,9 +46,7 @@ def fewer_points(monkeypatch):
 
 def audited(name, fits, neighbours="add-remove", rows=1, **more):
     """``fits`` in all; half on each data set."""
-    pair = weak_point(name, neighbours, rows)
-    make = partial(tiny, name, neighbours=neighbours, **more)
-    found = audit_fit(make, pair.data, pair.neighbour, fits // 2, _views(name))
+    found = audit_model(name, fits // 2, neighbours, rows, **more)
     print(found.finding())
     assert not found.violated, found.finding()
     # Where the fit is weak, and often enough that what is claimed could have been refuted.
@@ -68,17 +66,17 @@ def test_ten_thousand_fits(name, neighbours):
     audited(name, FITS // 2, neighbours)
 
 
-@pytest.mark.parametrize("name", sorted(set(ESTIMATORS) - {"CategoricalMixture"}))
+@pytest.mark.parametrize("name", sorted(e.name for e in declarations() if not e.categories))
 def test_two_thousand_fits_that_find_their_bounds(name):
     audited(name, FITS // 10, bounds=None)
 
 
-@pytest.mark.parametrize("name", sorted(ESTIMATORS))
+@pytest.mark.parametrize("name", NAMES)
 def test_two_thousand_fits_of_persons(name):
     audited(name, FITS // 10, rows=10)
 
 
-@pytest.mark.parametrize("name", sorted(ESTIMATORS))
+@pytest.mark.parametrize("name", NAMES)
 def test_eight_hundred_fits_with_a_quarter_of_the_noise_are_enough(name, monkeypatch):
     """These data sets and statistics find what is wrong, for every estimator."""
     original = Discrete._publish
@@ -87,8 +85,7 @@ def test_eight_hundred_fits_with_a_quarter_of_the_noise_are_enough(name, monkeyp
         "_publish",
         lambda self, exact, spent: exact + (original(self, exact, spent) - exact) / 4,
     )
-    pair = weak_point(name)
-    found = audit_fit(partial(tiny, name), pair.data, pair.neighbour, 400, _views(name))
+    found = audit_model(name, 400)
     assert found.violated, found.finding()
 
 

@@ -7,56 +7,29 @@ are the textbook forms, short enough to check by eye.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from scipy.special import log_ndtr, ndtr, ndtri
 
+from ..core import Spent
 from ..tree import Array
 
-__all__ = [
-    "Claim",
-    "Priced",
-    "dearest_cell",
-    "drift",
-    "epsilon_at",
-    "hockey_stick",
-    "mu_at",
-    "multiplier",
-]
 
-
-class Priced(Protocol):
-    """What a release says about one group of its numbers; :class:`privem.core.Spent` is one."""
-
-    @property
-    def kind(self) -> str: ...  # noqa: D102
-    @property
-    def dimension(self) -> int: ...  # noqa: D102
-    @property
-    def sensitivity(self) -> float: ...  # noqa: D102
-    @property
-    def slack(self) -> float: ...  # noqa: D102
-    @property
-    def grid(self) -> float: ...  # noqa: D102
-    @property
-    def steps(self) -> int: ...  # noqa: D102
-
-
-def dearest_cell(groups: Iterable[Priced]) -> list[Priced]:
+def dearest_cell(groups: Iterable[Spent]) -> list[Spent]:
     """The groups that concern one person: those about everyone and those of one cell.
 
     Records that are partitioned at random, independently of all data, are in one cell each. The
     cell with the least noise is taken (by the sum of 1/multiplier^2).
     """
-    cells: dict[Any, list[Priced]] = {}
+    cells: dict[Any, list[Spent]] = {}
     for group in groups:
         cells.setdefault(getattr(group, "cell", None), []).append(group)
     common = cells.pop(None, [])
 
-    def weight(cell: list[Priced]) -> float:
+    def weight(cell: list[Spent]) -> float:
         sizes = [multiplier(group) for group in cell]
         return sum(1 / size**2 if size > 0 else math.inf for size in sizes)
 
@@ -96,16 +69,8 @@ def epsilon_at(mu: float, delta: float, apart: float = 0.0) -> float:
         return 0.0
     if delta <= 0 or math.isinf(mu):
         return math.inf
-    low, high = 0.0, 1e-9
-    while excess(high) > 0:
-        # Past a point the total variation outweighs everything: no epsilon is enough.
-        if high > 700:
-            return math.inf
-        low, high = high, 2 * high
-    for _ in range(100):
-        middle = (low + high) / 2
-        low, high = (middle, high) if excess(middle) > 0 else (low, middle)
-    return high
+    # Past a point the total variation outweighs everything: no epsilon is enough.
+    return _first(lambda epsilon: excess(epsilon) <= 0, 1e-9, 700.0)
 
 
 def mu_at(epsilon: float, delta: float) -> float:
@@ -116,16 +81,23 @@ def mu_at(epsilon: float, delta: float) -> float:
     >>> round(mu_at(1.0, 1e-6), 4)
     0.2367
     """
-    low, high = 0.0, 1.0
-    while hockey_stick(high, epsilon) <= delta:
+    return _first(lambda mu: hockey_stick(mu, epsilon) > delta, 1.0)
+
+
+def _first(holds: Callable[[float], bool], high: float, most: float = math.inf) -> float:
+    """The smallest number at which this holds, from above; infinite if far above ``most``."""
+    low = 0.0
+    while not holds(high):
+        if high > most:
+            return math.inf
         low, high = high, 2 * high
     for _ in range(100):
         middle = (low + high) / 2
-        low, high = (middle, high) if hockey_stick(middle, epsilon) <= delta else (low, middle)
+        low, high = (low, middle) if holds(middle) else (middle, high)
     return high
 
 
-def multiplier(group: Priced) -> float:
+def multiplier(group: Spent) -> float:
     """Noise scale over what one person can move the rounded sum by.
 
     Each of two neighbouring sums is rounded by at most half a step per number, so the distance
@@ -173,7 +145,7 @@ class Claim:
     delta: float = 0.0
 
     @classmethod
-    def of(cls, groups: Iterable[Priced]) -> Claim:
+    def of(cls, groups: Iterable[Spent]) -> Claim:
         """The claim of releasing these groups, all about the same people."""
         square = pure = apart = 0.0
         for group in groups:

@@ -8,6 +8,7 @@ correct mechanism fails with probability at most ``alpha``.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -18,8 +19,7 @@ from scipy.special import betaincinv, ndtri
 
 from ..tree import Array
 from .curves import Claim
-
-__all__ = ["Evidence", "clopper_pearson", "judge"]
+from .report import Finding
 
 # Thresholds tried per statistic.
 _THRESHOLDS = 300
@@ -61,9 +61,23 @@ class Evidence:
     alpha: float
     draws: int
 
-    def to_dict(self) -> dict[str, Any]:
-        """As plain values."""
-        return asdict(self)
+    def finding(self, name: str, found: str, tries: str, share: float, **more: Any) -> Finding:
+        """As a line of a report.
+
+        ``found``: how it begins; ``tries``: what there may have been too few of; ``share``: how
+        much of what was charged the sums moved by, if that is known; ``more``: other numbers.
+        """
+        detail = (
+            f"{found}mu >= {self.mu:.3f} of {self.claimed_mu:.3f} claimed, epsilon >= "
+            f"{self.epsilon:.3f} of {self.claimed_epsilon:.3f} at delta {self.delta:g}"
+        )
+        if self.reach < self.claimed_mu:
+            detail += f" (too few {tries}: they could show no more than mu = {self.reach:.3f})"
+        if math.isfinite(share):
+            detail += f"; sums moved {share:.1%} of what was charged"
+        if self.violated:
+            detail += f" ({self.event}: at least {self.low:.3g}, at most {self.most:.3g} claimed)"
+        return Finding(name, not self.violated, detail, asdict(self) | more)
 
 
 def clopper_pearson(hits: Any, trials: int, alpha: float) -> tuple[Array, Array]:

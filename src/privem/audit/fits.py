@@ -18,8 +18,6 @@ from .neighbours import Dataset
 from .releases import Layout, exact_sum, log_ratio, random_sum
 from .report import Finding
 
-__all__ = ["FitAudit", "Transcript", "audit_fit"]
-
 
 class Transcript:
     """Keeps every stage with its release: everything an adversary sees."""
@@ -74,19 +72,8 @@ class FitAudit:
 
     def finding(self) -> Finding:
         """As a line of a report."""
-        e = self.evidence
-        detail = (
-            f"{self.fits} fits on each data set: mu >= {e.mu:.3f} of {e.claimed_mu:.3f} claimed, "
-            f"epsilon >= {e.epsilon:.3f} of {e.claimed_epsilon:.3f} at delta {e.delta:g}"
-        )
-        if e.reach < e.claimed_mu:
-            detail += f" (too few fits: they could show no more than mu = {e.reach:.3f})"
-        if math.isfinite(self.share):
-            detail += f"; sums moved {self.share:.1%} of what was charged"
-        if e.violated:
-            detail += f" ({e.event}: at least {e.low:.3g}, at most {e.most:.3g} claimed)"
-        numbers = {**e.to_dict(), "fits": self.fits}
-        return Finding(self.name, not self.violated, detail, numbers)
+        found = f"{self.fits} fits on each data set: "
+        return self.evidence.finding(self.name, found, "fits", self.share, fits=self.fits)
 
 
 def transcript_ratio(

@@ -8,17 +8,18 @@ another (``"replace-one"``).
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import ndtri
 from sklearn.utils import get_tags
 
 from ..data import ArrayRows, LocalSource
 from ..data.owned import owners, per_person
+from ..declaration import declared
 from ..tree import Array
-
-__all__ = ["Dataset", "Pair", "attacks"]
 
 _RELATIONS = ("add-remove", "replace-one")
 
@@ -89,8 +90,6 @@ def attacks(
     >>> len(pair.data.X) - len(pair.neighbour.X)
     1
     """
-    if neighbours not in _RELATIONS:
-        raise ValueError(f"neighbours must be one of {_RELATIONS}, got {neighbours!r}")
     rng = np.random.default_rng(seed)
     # Everyone in one corner: whatever sits in the opposite one is empty but for the target.
     cluster = np.clip(rng.normal(-0.6, 0.1, (n, d)), -1, 1)
@@ -129,11 +128,18 @@ def attacks(
     return found
 
 
-def _pair(name: str, shared: Array, target: Array, other: Array, neighbours: str) -> Pair:
-    data = Dataset(np.vstack([shared, target[None]]))
-    if neighbours == "replace-one":
-        return Pair(name, data, Dataset(np.vstack([shared, other[None]])))
-    return Pair(name, data, Dataset(shared))
+def _pair(
+    name: str, shared: Array, target: Any, other: Any, neighbours: str, rows: int = 1
+) -> Pair:
+    """Both have the shared records; above one row, the target is a person with so many."""
+    if neighbours not in _RELATIONS:
+        raise ValueError(f"neighbours must be one of {_RELATIONS}, got {neighbours!r}")
+    replaced = [other] * rows if neighbours == "replace-one" else []
+    both = [np.array([*shared, *more]) for more in ([target] * rows, replaced)]
+    if rows == 1:
+        return Pair(name, Dataset(both[0]), Dataset(both[1]))
+    first, second = (Dataset(X, np.minimum(np.arange(len(X)), len(shared))) for X in both)
+    return Pair(name, first, second)
 
 
 def _person(shared: Array, corner: Array, neighbours: str, rows: int = 400) -> Pair:
@@ -149,3 +155,48 @@ def _person(shared: Array, corner: Array, neighbours: str, rows: int = 400) -> P
     few = np.vstack([shared, np.repeat(-corner[None], rows // 2, axis=0)])
     other = Dataset(few, np.concatenate([groups, np.full(rows // 2, who)]))
     return Pair("one person with many rows", data, other)
+
+
+def _samples(size: int = 49) -> SimpleNamespace:
+    """Samples without a seed, for the audit cases of models."""
+    order = np.arange(size)
+    normal = ndtri((order + 0.5) / size)
+    return SimpleNamespace(
+        order=order,
+        normal=normal,
+        shuffled=normal[5 * order % size],
+        spread=np.linspace(-1.0, 1.0, size),
+        signs=np.where(order % 2 == 0, 1.0, -1.0),
+        # Left of the middle: a target at the other end has a component to itself.
+        cluster=-0.5 + 0.2 * normal[:, None],
+        columns=lambda *columns: np.stack(columns, axis=1),
+    )
+
+
+SAMPLES = _samples()
+
+
+def weak_point(name: str, neighbours: str = "add-remove", rows: int = 1) -> Pair:
+    """The neighbouring data sets on which fits of an estimator move most, as it declares them.
+
+    Parameters
+    ----------
+    name : str
+        Of an estimator. Where it has a target, that is the last column.
+    neighbours : {"add-remove", "replace-one"}
+        Whether the target record is absent from the second data set, or another.
+    rows : int
+        If above one, the target is a person with this many identical rows.
+
+    Returns
+    -------
+    Pair
+
+    Examples
+    --------
+    >>> pair = weak_point("KMeans", rows=10)
+    >>> pair.data.X.shape, pair.neighbour.X.shape, len(set(pair.data.groups))
+    ((59, 1), (49, 1), 50)
+    """
+    case = declared(name).audit_case(SAMPLES)
+    return _pair("weak point", case.shared, case.target, case.other, neighbours, rows)

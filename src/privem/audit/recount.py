@@ -11,10 +11,9 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from .curves import Claim, Priced, dearest_cell, epsilon_at, multiplier
+from ..core import Spent
+from .curves import Claim, dearest_cell, epsilon_at, multiplier
 from .report import AuditReport, Finding
-
-__all__ = ["Recount", "audit_model_file", "recount"]
 
 _LEAST_STEPS = 2**24
 # The closed form is exact to rounding. Where Laplace noise is mixed in, dp_accounting's grid of
@@ -115,7 +114,7 @@ def recount(statement: Any, title: str = "the statement") -> Recount:
     return Recount(claimed, delta, spent, claim.mu, closed, library, AuditReport(title, findings))
 
 
-def _groups(values: Mapping[str, Any]) -> Iterator[tuple[str, Priced]]:
+def _groups(values: Mapping[str, Any]) -> Iterator[tuple[str, Spent]]:
     for record in values["releases"]:
         for group in record["groups"]:
             made: Any = SimpleNamespace(**group)
@@ -146,7 +145,7 @@ def _terms(values: Mapping[str, Any]) -> Finding:
     return Finding("terms", not wrong, "; ".join(wrong) or f"({epsilon:g}, {delta:g}) makes sense")
 
 
-def _sound(name: str, group: Priced) -> Finding:
+def _sound(name: str, group: Spent) -> Finding:
     """Whether one group's numbers can be those of a release."""
     power = math.isfinite(group.grid) and group.grid > 0 and math.frexp(group.grid)[0] == 0.5
     wrong = [
@@ -174,7 +173,7 @@ def _sound(name: str, group: Priced) -> Finding:
     return Finding(f"release {name}", not wrong, detail, numbers)
 
 
-def _library(groups: list[Priced], mu: float, delta: float) -> float:
+def _library(groups: list[Spent], mu: float, delta: float) -> float:
     """Epsilon by dp_accounting's privacy loss distributions.
 
     A Gaussian of the composed mu and, per Laplace release, the worst mechanism of its epsilon;
@@ -252,17 +251,13 @@ def audit_model_file(path: str | os.PathLike[str]) -> AuditReport:
         Finding(
             f"parameter {name}",
             parameters[name] == statement[name],
-            _agree(name, parameters, statement),
+            f"{parameters[name]} asked for, {statement[name]} in the statement",
         )
         for name in ("epsilon", "delta", "neighbours")
         # Local privacy hides any change of a record, whichever relation was asked for.
         if name in parameters and (name != "neighbours" or statement.get("trust") != "local")
     ]
     return AuditReport(title, (*found.report.findings, *asked))
-
-
-def _agree(name: str, parameters: Mapping[str, Any], statement: Mapping[str, Any]) -> str:
-    return f"{parameters[name]} asked for, {statement[name]} in the statement"
 
 
 def _find(content: Any) -> dict[str, Any] | None:

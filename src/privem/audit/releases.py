@@ -7,8 +7,7 @@ release that is exact, and cheap enough for millions of draws.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeGuard
 
 import numpy as np
@@ -20,8 +19,6 @@ from .curves import Claim, multiplier
 from .evidence import Evidence, judge
 from .neighbours import Dataset
 from .report import Finding
-
-__all__ = ["ReleaseAudit", "audit_release", "exact_sum", "log_ratio"]
 
 _CHUNK = 2**14
 # Single coordinates that become statistics of their own.
@@ -89,18 +86,9 @@ class ReleaseAudit:
 
     def finding(self) -> Finding:
         """As a line of a report."""
-        e = self.evidence
-        detail = (
-            f"mu >= {e.mu:.3f} of {e.claimed_mu:.3f} claimed, epsilon >= {e.epsilon:.3f} of "
-            f"{e.claimed_epsilon:.3f} at delta {e.delta:g}"
-        )
-        if e.reach < e.claimed_mu:
-            detail += f" (too few draws: they could show no more than mu = {e.reach:.3f})"
-        if self.moved:
-            detail += f"; sums moved {self.share:.1%} of what was charged"
-        if e.violated:
-            detail += f" ({e.event}: at least {e.low:.3g}, at most {e.most:.3g} claimed)"
-        return Finding(self.name, not self.violated, detail, {**e.to_dict(), "moved": self.moved})
+        share = self.share if self.moved else math.nan
+        line = self.evidence.finding(self.name, "", "draws", share, moved=self.moved)
+        return replace(line, passed=not self.violated)
 
 
 def log_ratio(laplace: Array, scale: Array, x: Array, a: Array, b: Array) -> Array:
@@ -135,18 +123,22 @@ def _own(noise: Any) -> TypeGuard[Discrete]:
 
 
 def _draw(
-    query: Any, noise: Noise, view: _Statistics, total: Any, draws: int, each: bool
-) -> Iterator[Array]:
-    """The numbers of released vectors that are looked at, a chunk of draws at a time."""
-    exact, left = ravel(total), draws
-    while left > 0:
-        size = min(left, _CHUNK)
-        left -= size
+    query: Any, noise: Noise, view: _Statistics, data: Dataset, draws: int, each: bool
+) -> dict[str, Array]:
+    """Views of released vectors; a sum that is random is drawn anew with the noise."""
+    total = None if random_sum(query, data) else exact_sum(query, data)
+    parts = []
+    for start in range(0, draws, _CHUNK):
+        size = min(_CHUNK, draws - start)
+        anew = (exact_sum(query, data) if total is None else total for _ in range(size))
         if each or not _own(noise):
-            drawn = [ravel(noise.release(query, total).statistics)[view.at] for _ in range(size)]
-            yield np.stack(drawn)
-            continue
-        yield _publish(noise, view, np.tile(exact[view.at], (size, 1)))
+            x = np.stack([ravel(noise.release(query, sums).statistics)[view.at] for sums in anew])
+        elif total is None:
+            x = _publish(noise, view, np.stack([ravel(sums)[view.at] for sums in anew]))
+        else:
+            x = _publish(noise, view, np.tile(ravel(total)[view.at], (size, 1)))
+        parts.append(view(x))
+    return {key: np.concatenate([part[key] for part in parts]) for key in parts[0]}
 
 
 def _publish(noise: Discrete, view: _Statistics, sums: Array) -> Array:
@@ -247,44 +239,17 @@ def audit_release(
     pair = (Dataset.of(data), Dataset.of(neighbour))
     prices = noise.price(query)
     claim = Claim.of(prices)
-    if random_sum(query, pair[0]) or random_sum(query, pair[1]):
-        means = [np.mean([ravel(exact_sum(query, d)) for _ in range(64)], axis=0) for d in pair]
-        view = _Statistics(Layout(query, noise, prices, means[0].size), means[0], means[1])
-        sides = [_random_sums(query, noise, d, draws, view, one_by_one) for d in pair]
-        moved: tuple[tuple[str, float, float], ...] = ()
-    else:
-        totals = [exact_sum(query, d) for d in pair]
-        sums = [ravel(total) for total in totals]
-        layout = Layout(query, noise, prices, sums[0].size)
-        view = _Statistics(layout, sums[0], sums[1])
-        moved = _moved(layout, sums[0], sums[1])
-        sides = [
-            _join([view(x) for x in _draw(query, noise, view, t, draws, one_by_one)])
-            for t in totals
-        ]
+    random = any(random_sum(query, side) for side in pair)
+    a, b = (
+        np.mean([ravel(exact_sum(query, side)) for _ in range(64 if random else 1)], axis=0)
+        for side in pair
+    )
+    layout = Layout(query, noise, prices, a.size)
+    view = _Statistics(layout, a, b)
+    moved = () if random else _moved(layout, a, b)
+    sides = [_draw(query, noise, view, side, draws, one_by_one) for side in pair]
     samples = {key: (sides[0][key], sides[1][key]) for key in sides[0]}
     return ReleaseAudit(name, judge(samples, claim, delta, alpha), moved)
-
-
-def _join(parts: list[dict[str, Array]]) -> dict[str, Array]:
-    return {key: np.concatenate([part[key] for part in parts]) for key in parts[0]}
-
-
-def _random_sums(
-    query: Any, noise: Noise, data: Dataset, draws: int, view: _Statistics, each: bool
-) -> dict[str, Array]:
-    """The sum is drawn anew with the noise."""
-    stage, parts, left = Stage(query, noise), [], draws
-    while left > 0:
-        size = min(left, _CHUNK)
-        left -= size
-        if each or not _own(noise):
-            rows = (data.source().release(stage).statistics for _ in range(size))
-            parts.append(view(np.stack([ravel(row)[view.at] for row in rows])))
-        else:
-            sums = np.stack([ravel(exact_sum(query, data))[view.at] for _ in range(size)])
-            parts.append(view(_publish(noise, view, sums)))
-    return _join(parts)
 
 
 def _moved(layout: Layout, a: Array, b: Array) -> tuple[tuple[str, float, float], ...]:

@@ -8,8 +8,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-__all__ = ["AuditReport", "Finding"]
-
 
 @dataclass(frozen=True)
 class Finding:

@@ -1,6 +1,27 @@
 """What the model declares about itself."""
 
-from ...declaration import Declaration
+from typing import Any
+
+from ...declaration import AuditCase, Declaration, Example
+
+
+def _audit_case(s: Any) -> AuditCase:
+    import numpy as np
+
+    seen = np.where(s.order % 5 == 2, np.nan, s.spread)
+    line = 0.5 * s.spread + 0.05 * s.shuffled
+    return AuditCase(s.columns(seen, line), [1.0, -1.0], [1.0, 1.0])
+
+
+def _example() -> Example:
+    import numpy as np
+
+    rng = np.random.default_rng(11)
+    X = rng.normal(size=(600, 3))
+    y = X @ [1.0, -2.0, 0.5] + 0.5 * rng.normal(size=600)
+    X[rng.random(X.shape) < 0.15] = np.nan
+    return Example((X, y), {}, {"bounds": 6.0, "target_bounds": 12.0})
+
 
 MODELS: tuple[Declaration, ...] = (
     Declaration(
@@ -9,5 +30,7 @@ MODELS: tuple[Declaration, ...] = (
         "missing-regression",
         target=True,
         queries=("models.missing_regression.model", "models.missing_regression.moments"),
+        audit_case=_audit_case,
+        own_example=_example,
     ),
 )
