@@ -39,7 +39,7 @@ from numpy.typing import NDArray
 from .core import Block, Release, Rows, Scratch, Stage
 from .data.cells import CellRows, fresh_key
 from .data.secret import contributions
-from .noise.discrete import Discrete
+from .noise.discrete import Discrete, encode
 from .tree import Array
 
 __all__ = ["Crowd", "Server", "message", "messages"]
@@ -53,7 +53,8 @@ def messages(stage: Stage, records: Array) -> NDArray[np.int64]:
     noise = _device_noise(stage)
     query: Any = stage.query
     exact = contributions(query, Block(np.asarray(records, dtype=np.float64)), Scratch())
-    return noise.encode_each(query, np.ascontiguousarray(exact.T))
+    (spent,) = noise.price(query)  # one group, at the price of one record
+    return encode(np.ascontiguousarray(exact.T), spent, noise.entropy)
 
 
 def message(stage: Stage, record: Array) -> NDArray[np.int64]:

@@ -10,7 +10,7 @@ import typer.main
 import privem
 from privem.accounting import ACCOUNTANTS
 from privem.cli import app, choices
-from privem.federation.protections.kinds import PROTECTIONS
+from privem.federation import protections
 
 HEAVY = {"numpy", "scipy", "sklearn", "polars", "dp_accounting", "flwr", "cryptography"}
 
@@ -77,7 +77,7 @@ def test_a_submodule_needs_no_import_of_its_own():
 
 def test_options_name_what_the_library_knows():
     assert choices.ACCOUNTANTS.split(", ") == [name for name in ACCOUNTANTS if name != "auto"]
-    assert list(choices.Protection) == list(PROTECTIONS)
+    assert sorted(choices.Protection) == list(protections.names())
 
 
 def test_the_command_line_never_imports_click(root):

@@ -21,7 +21,7 @@ from privem.blocks.frame import FramePlan
 from privem.cli.progress import FitProgress
 from privem.core import Stage
 from privem.estimator.base import Estimator
-from privem.federation.server.conversation import Talk
+from privem.federation.server.conversation import Conversation
 from privem.run import run
 
 RNG = np.random.default_rng(5)
@@ -104,7 +104,7 @@ def test_nor_does_one_inside_a_transport() -> None:
         yield {"clinic": b"question"}
 
     with pytest.raises(RuntimeError, match="StopIteration"):
-        Talk(Leaking(), None, "f", "r", "p", 1, {}).drive(protocol())
+        Conversation(Leaking(), None, "f", "r", "p", 1, {}).drive(protocol())
 
 
 @pytest.mark.parametrize("kind", [GaussianMixture, KMeans])

@@ -1,6 +1,7 @@
 """Exact sums are over all parties and always the same ones: two of them cannot be subtracted."""
 
 import dataclasses
+import hashlib
 
 import numpy as np
 import pytest
@@ -13,14 +14,13 @@ from privem.federation import (
     Party,
     PartyRefused,
     TooFewParties,
-    ckks,
-    encrypted,
 )
 from privem.federation.agreement import Agreement, Card
+from privem.federation.protections import ckks, encrypted
 from privem.federation.protections.masked import Identity
+from privem.federation.protections.masked.exchanges import Exchanges
 from privem.federation.protections.masked.messages import Phase, read_request
-from privem.federation.protections.masked.sum import Asking
-from privem.federation.wire.messages import question_hash, write_question
+from privem.federation.protections.masked.protection import scheme_of
 from privem.noise.exact import Exact
 
 from .party.test_party import Server, asked, refused
@@ -78,11 +78,11 @@ def test_a_party_refuses_exact_questions_where_dropouts_are_declared(blobs):
 @pytest.mark.parametrize("private", [False, True], ids=["exact", "private"])
 def test_masked_parties_open_no_exact_sum_without_one_of_them(monkeypatch, private):
     """A server that breaks the protocol leaves one party out of a sum, and so out of a round."""
-    monkeypatch.setattr(Asking, "_carries", lambda *args: True)
+    monkeypatch.setattr(Exchanges, "_carries", lambda *args: True)
     cheat = Cheat(private, dropouts=2 if private else 0)
     cheat.begin()
-    question = write_question(cheat.question)
-    protocol = cheat.server.sum(1, cheat.size, question_hash(question), patience=0)
+    question = cheat.question.to_bytes()
+    protocol = cheat.server.sum(1, cheat.size, hashlib.sha256(question).digest(), patience=0)
     mail, step, opened, refusals = next(protocol), 0, None, set()
     while mail:
         step += 1
@@ -185,7 +185,7 @@ def test_on_a_sparse_graph_nobody_is_left_out_by_its_peers(dropouts):
         Card(f"{i:02d}", signing=Identity(bytes([i + 1] * 32)).public.hex()) for i in range(65)
     )
     agreement = Agreement(cards, "masked", dropouts=dropouts, seed="00" * 32)
-    scheme = agreement.scheme
+    scheme = scheme_of(agreement)
     assert not scheme.all_pairs
     assert (scheme.quorum == scheme.degree + 1) == (dropouts == 0)
     if not dropouts:

@@ -8,8 +8,7 @@ import pytest
 
 from privem import private_mean
 from privem.federation import Federation
-from privem.federation import sums as answering
-from privem.federation.party.account import OwnBudget, dearest
+from privem.federation.party.account import Account, dearest
 from privem.meter import event_of
 from privem.run import Record, Recorded
 
@@ -68,7 +67,6 @@ FIXED = [c for c in FIXED if c.name == "classes" or "bounds" in c.parameters]
 def test_without_noise_it_is_the_central_fit(case, monkeypatch):
     """The same releases as one table's, but for what rounding per party moves."""
     zero = lambda spent, size, *rest: np.zeros(size, np.int64)  # noqa: E731
-    monkeypatch.setattr(answering, "draw", zero)
     monkeypatch.setattr("privem.noise.discrete.draw", zero)
     federated, _ = fit(
         case.model(epsilon=4.0), case.federate(cut(600, "unequal"), "masked", colluders=0)
@@ -149,7 +147,7 @@ def test_a_partition_costs_each_person_one_cell():
 
 def test_the_dearest_cell_is_no_cheaper_than_any():
     rng = np.random.default_rng(3)
-    budget = OwnBudget(None, 1e-6)
+    budget = Account(None, 1e-6)
     (spent,) = _prices()
 
     def random_cell(index):
@@ -164,10 +162,10 @@ def test_the_dearest_cell_is_no_cheaper_than_any():
         budget.spent = tuple((1, s) for cell in cells for s in cell)
         total = budget.epsilon
         for cell in cells:
-            alone = OwnBudget(None, 1e-6)
+            alone = Account(None, 1e-6)
             alone.spent = tuple((1, s) for s in cell)
             assert alone.epsilon <= total * (1 + 1e-12)
-        everything = OwnBudget(None, 1e-6)
+        everything = Account(None, 1e-6)
         everything.spent = tuple((i, s) for i, cell in enumerate(cells) for s in cell)
         assert total < everything.epsilon
     one = random_cell(0)[:1]

@@ -126,7 +126,9 @@ def test_what_parties_draw_is_what_is_said():
 
 def test_each_party_rounds_and_noises_itself(blobs, monkeypatch):
     """With noise taken away what comes out is the sum of what each party rounded."""
-    monkeypatch.setattr(answering, "draw", lambda spent, size, *rest: np.zeros(size, np.int64))
+    monkeypatch.setattr(
+        "privem.noise.discrete.draw", lambda spent, size, *rest: np.zeros(size, np.int64)
+    )
     _, releases = fit(ESTIMATORS[0], federate(split(blobs, "even"), "masked"))
     assert float(releases[0].statistics.count) == len(blobs)
 
@@ -193,7 +195,7 @@ def test_nan_is_mapped_and_not_mentioned(blobs):
 
 def test_every_number_that_is_sent_has_noise(blobs):
     """A query whose groups leave numbers out is not answered: they would leave as they are."""
-    from privem.federation.sums import Question
+    from privem.federation.wire.messages import Question
 
     noise = Discrete(10.0, "add-remove", 1000.0)
     question = Question("q", CountQuery(), noise, noise.price(CountQuery()))

@@ -99,6 +99,8 @@ def test_the_search_finds_what_does_travel(blobs, monkeypatch):
     before, after, _, seen = transcript(blobs, monkeypatch, 4.0, protection="plain")
     assert appear(after, seen) == sum(len(a[np.abs(a) >= 2**20]) for a in after)
     assert appear(before, seen) == 0
-    monkeypatch.setattr(answering, "draw", lambda spent, size, *rest: np.zeros(size, np.int64))
+    monkeypatch.setattr(
+        "privem.noise.discrete.draw", lambda spent, size, *rest: np.zeros(size, np.int64)
+    )
     before, _, _, seen = transcript(blobs, monkeypatch, 4.0, protection="plain")
     assert appear(before, seen) > 50

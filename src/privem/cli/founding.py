@@ -23,8 +23,7 @@ from ..federation.flower.folders import (
 )
 from ..federation.party.party import account_of
 from ..federation.party.rows import code_bounds
-from ..federation.protections.masked import Identity
-from ..federation.trust import trust
+from ..federation.primitives import Identity
 from .failures import ExitCode, Failure, UsageError
 from .kinds import FACTS, Kind
 from .options import categories_of, limits_of
@@ -119,7 +118,7 @@ def found(
         "target": target,
         "cohort": agreement.cohort,
         "agreement": agreement.hash,
-        "trust": trust(agreement, None),
+        "trust": agreement.trust(),
     }
 
 
@@ -220,7 +219,7 @@ def _party_standing(folder: Path, terms: Terms) -> dict[str, Any]:
         "protection": terms.agreement.protection,
         "columns": terms.columns,
         "colluders": terms.agreement.colluders,
-        "trust": trust(terms.agreement, None),
+        "trust": terms.agreement.trust(),
         "given_away": account.account,
         "exact_answers": account.exact,
         "epsilon_spent": None if account.exact else account.epsilon,

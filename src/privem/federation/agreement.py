@@ -8,18 +8,13 @@ rests on (who takes part, how noise is shared, who may drop out).
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from .protections.kinds import KINDS, PROTECTIONS, Kind
+from .protections import Protection, names, protection
 from .wire.codec import VERSION, encode, of_another_version
-
-if TYPE_CHECKING:
-    from .protections.masked import Scheme
-
-__all__ = ["Agreement", "Card"]
 
 
 @dataclass(frozen=True)
@@ -44,8 +39,8 @@ class Agreement:
     dropouts : int
         How many parties may be missing from a sum; with one or more there are private fits only.
     colluders : int, optional
-        How many parties may tell the others, or the server, all they know. A party that tells
-        nobody still knows its own noise, so one by default where noise is shared, else none.
+        How many parties may tell the others, or the server, all they know. Even a party that tells
+        nobody knows its own noise, so the default is one where noise is shared, else none.
     minimum : int
         The fewest parties whose sum is ever opened.
     collusion : {"some", "none"}
@@ -62,7 +57,8 @@ class Agreement:
     categories : tuple of tuples, optional
         Of each column, where rows are codes of categories.
     persons : bool
-        Whether a private fit hides persons with all their records, rather than records.
+        Whether a private fit hides persons with all their records (user-level privacy), rather
+        than records.
     beside : str
         Digest of what else was agreed on and only the transport knows: columns, addresses, keys.
     seed : str
@@ -93,15 +89,13 @@ class Agreement:
     beside: str = ""
 
     def __post_init__(self) -> None:
-        names = [card.name for card in self.members]
-        if len(set(names)) != len(names):
+        n = len(self.members)
+        if len(set(self.names)) != n:
             raise ValueError("two parties have the same name; give each its own")
         for keys in ([card.box for card in self.members], [card.signing for card in self.members]):
             known = [key for key in keys if key]
             if len(set(known)) != len(known):
                 raise ValueError("two parties have the same key; let each make its own")
-        if self.protection not in PROTECTIONS:
-            raise ValueError(f"protection must be one of {PROTECTIONS}, got {self.protection!r}")
         if self.colluders is None:
             object.__setattr__(self, "colluders", 1 if self.shared else 0)
         for word in ("dropouts", "colluders"):
@@ -110,34 +104,29 @@ class Agreement:
                 raise ValueError(f"{word} must be a whole number, zero or more, got {value!r}")
         if isinstance(self.minimum, bool) or not isinstance(self.minimum, int) or self.minimum < 1:
             raise ValueError(f"minimum must be a whole number of parties, got {self.minimum!r}")
-        if len(names) < self.minimum:
+        if n < self.minimum:
             raise ValueError(
-                f"{len(names)} parties, but at least {self.minimum} must take part: with fewer, "
+                f"{n} parties, but at least {self.minimum} must take part: with fewer, "
                 "each learns too much about the others from the sum"
             )
         if self.collusion not in ("some", "none"):
             raise ValueError(f"collusion must be 'some' or 'none', got {self.collusion!r}")
-        if self.collusion == "none" and not self.kind.encrypts:
-            raise ValueError("collusion='none' is for protection='encrypted'")
-        if self.kind.masks and 3 * self.opened_by <= 2 * len(names):
-            raise ValueError(
-                f"dropouts={self.dropouts} of {len(names)} parties: a masked sum needs more than "
-                "two thirds of them to stay, or a server that lies could open two; expect at most "
-                f"{(len(names) - 1) // 3} to drop out"
-            )
+        if self.collusion == "none" and not self.kind.trusts_parties:
+            able = " or ".join(repr(name) for name in names() if protection(name).trusts_parties)
+            raise ValueError(f"collusion='none' is for protection={able}")
+        self.kind.check_agreement(self)
         if self.shared and self.cohort < 1:
             raise ValueError(
-                f"of {len(names)} parties, dropouts={self.dropouts} and colluders={self.colluders} "
+                f"of {n} parties, dropouts={self.dropouts} and colluders={self.colluders} "
                 "(1 unless you say otherwise: a party knows its own share of the noise) leave "
-                "nobody whose noise could hide a record; together they may be "
-                f"{len(names) - 1} at most"
+                f"nobody whose noise could hide a record; together they may be {n - 1} at most"
             )
         if self.opened_by < self.minimum:
             raise ValueError(
                 f"with {self.dropouts} dropouts only {self.opened_by} parties may be left, fewer "
                 f"than minimum={self.minimum}"
             )
-        if self.no_exact and not self.kind.noise:
+        if self.no_exact and not self.kind.private_fits:
             raise ValueError(f"protection={self.protection!r} has exact fits only, {self.no_exact}")
         if self.weighted and self.persons:
             raise ValueError(
@@ -145,10 +134,10 @@ class Agreement:
                 "cap would have to be agreed on"
             )
 
-    @property
-    def kind(self) -> Kind:
-        """What the protection is like."""
-        return KINDS[self.protection]
+    @cached_property
+    def kind(self) -> Protection:
+        """The protection, with its properties."""
+        return protection(self.protection)
 
     @property
     def names(self) -> list[str]:
@@ -162,30 +151,27 @@ class Agreement:
     @property
     def shared(self) -> bool:
         """Whether parties add shares of the noise, rather than all of it each."""
-        return self.kind.masks or self.collusion == "none"
+        return self.kind.shares_noise or self.collusion == "none"
 
     @cached_property
     def cohort(self) -> int:
         """How many honest parties there are at least in any sum that is opened."""
-        left = self.opened_by - self.colluders
-        if self.kind.masks and all(card.signing for card in self.members):
-            # An active server can do worse than let parties drop out: see docs/proofs/masked.md.
-            left = min(left, self.scheme.honest_cohort(self.colluders))
-        return left
+        return self.kind.honest_parties(self)
 
-    @cached_property
-    def scheme(self) -> Scheme:
-        """The terms of a masked sum that follow."""
-        from .protections.masked import Roster, Scheme
-
-        keys = {card.name: bytes.fromhex(card.signing) for card in self.members}
-        roster = Roster("privem", keys, bytes.fromhex(self.seed))
-        return Scheme.of(roster, threshold=self.opened_by)
+    @property
+    def share(self) -> int:
+        """Into how many parts Gaussian noise is divided; one where each adds all of it."""
+        return self.cohort if self.shared else 1
 
     @property
     def opened_by(self) -> int:
-        """The fewest parties a sum is opened for, whatever happens."""
+        """How many parties are left if all declared dropouts happen."""
         return len(self.members) - self.dropouts
+
+    @property
+    def least(self) -> int:
+        """The fewest parties a sum is opened for, whatever happens."""
+        return max(self.minimum, self.opened_by)
 
     @property
     def no_exact(self) -> str:
@@ -203,14 +189,9 @@ class Agreement:
 
     @cached_property
     def roster(self) -> str:
-        """Names the members and their keys, whatever else was agreed on."""
+        """A hash of the members and their keys, whatever else was agreed on."""
         cards = sorted((card.name, card.box, card.signing) for card in self.members)
         return hashlib.sha256(encode("roster", cards)).hexdigest()
-
-    @property
-    def share(self) -> int:
-        """Into how many parts Gaussian noise is divided; one where each adds all of it."""
-        return self.cohort if self.shared else 1
 
     @cached_property
     def hash(self) -> str:
@@ -218,7 +199,7 @@ class Agreement:
         return hashlib.sha256(encode("agreement", self.to_dict())).hexdigest()
 
     def to_dict(self) -> dict[str, Any]:
-        """As plain values, and the version they are of."""
+        """As plain values, with the version of the format."""
         return {"version": VERSION, **asdict(self)}
 
     @classmethod
@@ -235,6 +216,82 @@ class Agreement:
         more = {"members": members, "low": low, "high": high, "categories": categories}
         return cls(**{**values, **more})
 
+    def trust(self, private: bool | None = None) -> str:
+        """Who can learn what: part of every statement of a federated fit.
+
+        ``private``: about fits with epsilon, or about fits without; ``None`` says both.
+        """
+        n = len(self.members)
+        words = [f"{n} parties, protection {self.protection!r}. Rows never leave their party."]
+        words.append(self.kind.trust)
+        words.append(
+            f"A sum is opened for at least {self.least} parties "
+            f"(dropouts declared: {self.dropouts}; colluders declared: {self.colluders}; "
+            f"least cohort: {self.minimum})."
+        )
+        if private is not True:
+            words.append(_NO_EXACT if self.dropouts else _EXACT)
+        if private is not False:
+            words += [self._noise(), _COMPUTATIONAL, _PERSONS if self.persons else _RECORDS]
+        return " ".join(words)
+
+    def _noise(self) -> str:
+        if not self.shared:
+            return (
+                "With epsilon every party adds all of the noise to its own numbers: what it sends "
+                "is private by itself, whoever works with whom; the total has the noise of all "
+                "parties."
+            )
+        text = (
+            f"With epsilon every party adds 1/{self.cohort} of the noise's variance (all of it "
+            f"where noise is Laplace): the promise holds as long as {self.cohort} honest parties "
+            "are in every sum that is opened."
+        )
+        text += self.kind.about_sharing(len(self.members))
+        if not self.colluders:
+            text += (
+                " No colluders are declared, not even a party that uses what it knows of its own "
+                "noise: against a party the promise is weaker."
+            )
+        if self.collusion == "none":
+            text += (
+                " It was declared that nobody works with the server: server and party together "
+                "would see a party's numbers with too little noise."
+            )
+        return text
+
+
+def took_part(attendance: Mapping[str, Sequence[str]]) -> str:
+    """Who was in every sum of a fit, and who was not and why."""
+    words = {"took part": "In every sum", "refused": "Refused", "lost": "Did not answer"}
+    said = (f"{words[key]}: {', '.join(names)}." for key, names in attendance.items() if names)
+    return " ".join(said)
+
 
 def _floats(values: Sequence[float] | None) -> tuple[float, ...] | None:
     return None if values is None else tuple(float(v) for v in values)
+
+
+_RECORDS = (
+    "A person with records at several parties counts as several records do: the promise for that "
+    "person is weaker."
+)
+_PERSONS = (
+    "Hidden is a person with all their records at one party; a person who has some at k parties is "
+    "hidden as k persons are."
+)
+_COMPUTATIONAL = (
+    "A party's noise comes from HMAC-SHA256 and SHAKE-256 under a secret of its own: the promise "
+    "is computational, against whoever cannot tell those from random bytes and has neither the "
+    "party's state nor a backup of it."
+)
+_NO_EXACT = (
+    "There are no exact fits, because dropouts are declared: sums over different parties would "
+    "give single parties' sums away by subtraction."
+)
+_EXACT = (
+    "Without epsilon the totals are exact, and what is known of a total may be subtracted from it: "
+    "whoever knows the other parties' sums has the last one's, of two parties each has the "
+    "other's, and sums and model tell about single records. Exact sums are over all parties, and a "
+    "party gives none together with others than those it gave its first with."
+)

@@ -1,8 +1,6 @@
-"""What can go wrong in a federation, by name. No message shows anything of anyone's rows."""
+"""What can go wrong in a federation. No message shows anything of anyone's rows."""
 
 from __future__ import annotations
-
-__all__ = ["FederationError", "OlderState", "PartyRefused", "ServerAway", "TooFewParties"]
 
 
 class FederationError(RuntimeError):
@@ -14,7 +12,7 @@ class PartyRefused(FederationError):
 
 
 class TooFewParties(FederationError):
-    """More parties are missing than were declared to drop out."""
+    """More parties are missing than were declared to drop out: the sum stays closed."""
 
 
 class OlderState(FederationError):
@@ -31,3 +29,14 @@ class OlderState(FederationError):
 
 class ServerAway(FederationError):
     """Nothing carries messages between the fit and the parties; what was finished is kept."""
+
+
+class Unanswerable(ValueError):
+    """A party cannot answer, for a reason that may be told."""
+
+
+class Refused(ValueError):
+    """A message of a masked sum that is malformed, unsigned, stale or contradictory.
+
+    Whoever raises it has revealed nothing and is in the state it was in before the message.
+    """

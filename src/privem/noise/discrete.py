@@ -1,5 +1,8 @@
 """Discrete noise on a lattice: how every private sum becomes public.
 
+:func:`encode` does it, for a central fit (:meth:`Discrete.release`), for a party's own sum
+(:mod:`privem.federation.sums`) and on a person's device (:mod:`privem.local`):
+
 1. The whole sum is rounded once onto a lattice of step g, a power of two, so that dividing by g,
    rounding, and multiplying back are exact in floating point.
 2. Exact integer noise is added (:mod:`privem.noise.sampler`).
@@ -14,6 +17,7 @@ plus twice the query's bound on its floating-point error, plus g sqrt(D) for rou
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
@@ -24,8 +28,6 @@ from ..core import Group, Release, Spent
 from ..tree import Array, ravel, unravel
 from .entropy import Entropy, os_entropy
 from .sampler import discrete_gaussian, discrete_laplace
-
-__all__ = ["Discrete", "NoSuchNoise", "draw", "lattice", "too_fine"]
 
 Statistics = TypeVar("Statistics")
 
@@ -111,29 +113,53 @@ class Discrete:
     def release(self, query: Any, total: Statistics) -> Release[Statistics]:
         """Round, add noise, publish."""
         exact = ravel(total)
-        noisy, deviation = np.empty_like(exact), np.empty_like(exact)
-        groups, prices = query.groups(self.neighbours), self.price(query)
-        edges = [0, *(group.where.stop for group in groups)]
-        if [group.where.start for group in groups] != edges[:-1] or edges[-1] != exact.size:
-            raise ValueError("the groups of a query must cut its numbers, in order, into pieces")
-        for group, spent in zip(groups, prices, strict=True):
-            noisy[group.where] = self._publish(exact[group.where], spent)
-            deviation[group.where] = spent.deviation
-        return Release(query, unravel(total, noisy), unravel(total, deviation), prices)
-
-    def encode_each(self, query: Any, exact: Array) -> NDArray[np.int64]:
-        """One row of integers per row of ``exact``, each rounded and noised by itself.
-
-        For local privacy: the query has one group, and its price is for one record.
-        """
-        (spent,) = self.price(query)
-        return self._encode(exact.ravel(), spent).reshape(exact.shape)
+        parts = pieces(query, self.neighbours, self.price(query), exact.size)
+        noisy = [self._publish(exact[where], spent) for where, spent in parts]
+        return released(query, total, noisy, parts, [spent.deviation for _, spent in parts])
 
     def _publish(self, exact: Array, spent: Spent) -> Array:
-        return np.asarray(self._encode(exact, spent).astype(np.float64) * spent.grid)
+        steps = encode(exact, spent, self.entropy)
+        return np.asarray(steps.astype(np.float64) * spent.grid)
 
-    def _encode(self, exact: Array, spent: Spent) -> NDArray[np.int64]:
-        return lattice(exact, spent) + draw(spent, exact.size, self.entropy)
+
+Pieces = Sequence[tuple[slice, Spent]]
+
+
+def pieces(query: Any, neighbours: str, prices: Sequence[Spent], size: int) -> Pieces:
+    """Where each group lies in a statistic of ``size`` numbers, and the price of the group."""
+    wheres = [group.where for group in query.groups(neighbours)]
+    edges = [0, *(where.stop for where in wheres)]
+    if [where.start for where in wheres] != edges[:-1] or edges[-1] != size:
+        raise ValueError("the groups of a query must cut its numbers, in order, into pieces")
+    return list(zip(wheres, prices, strict=True))
+
+
+def encode(
+    exact: Array, spent: Spent, entropy: Entropy = os_entropy, share: int = 1
+) -> NDArray[np.int64]:
+    """Sums of one group, of any shape, as they may leave: rounded once, with noise on each number.
+
+    The result counts lattice steps. ``share`` is as in :func:`draw`.
+    """
+    steps = lattice(exact, spent)
+    return np.asarray(steps + draw(spent, steps.size, entropy, share).reshape(steps.shape))
+
+
+def released(
+    query: Any,
+    like: Statistics,
+    noisy: Sequence[Array],
+    parts: Pieces,
+    deviations: Sequence[float],
+) -> Release[Statistics]:
+    """The release of noisy sums: one array, one piece and one standard deviation per group."""
+    spread = [np.full(len(sums), one) for sums, one in zip(noisy, deviations, strict=True)]
+    return Release(
+        query,
+        unravel(like, np.concatenate(noisy)),
+        unravel(like, np.concatenate(spread)),
+        tuple(spent for _, spent in parts),
+    )
 
 
 def too_fine(multiplier: float, kind: str, dimension: int, rows: float) -> bool:

@@ -31,17 +31,18 @@ from pathlib import Path
 import numpy as np
 
 from privem.federation import sums as answering
+from privem.federation.errors import Refused
 from privem.federation.flower import MESSAGE_TYPE, app
 from privem.federation.flower.folders import PartyFolder
 from privem.federation.flower.grid import GridTransport
 from privem.federation.flower.node import Node
 from privem.federation.party import party as partying
-from privem.federation.protections.masked.errors import Refused
+from privem.federation.primitives import Identity
 from privem.federation.protections.masked.messages import Phase, read_request
 from privem.federation.protections.masked.party import MaskedParty
-from privem.federation.protections.masked.roster import Identity
 from privem.federation.wire.codec import MAX_BYTES, BadMessage, encode
-from privem.federation.wire.messages import Request, write_question
+from privem.federation.wire.messages import Request
+from privem.noise import discrete
 from privem.noise.discrete import lattice
 
 PLAN: list[dict] = []
@@ -231,7 +232,7 @@ def keep_secrets(folder: str) -> None:
             before[group.where] = lattice(sums[group.where], spent)
             decoded[group.where] = before[group.where] * spent.grid
         body = {
-            "question": hashlib.sha256(write_question(question)).digest(),
+            "question": hashlib.sha256(question.to_bytes()).digest(),
             "sums": np.array(sums),
             "before": before,
             "decoded": decoded,
@@ -253,7 +254,7 @@ def act(plan: list[dict], words: list[str]) -> None:
         honest = MaskedParty._open_shares
         MaskedParty._open_shares = lambda *a: (row := honest(*a))[:-1] + bytes([row[-1] ^ 1])
     if whole("noiseless"):
-        answering.draw = lambda spent, size, *rest: np.zeros(size, np.int64)
+        discrete.draw = lambda spent, size, *rest: np.zeros(size, np.int64)
     if secrets := whole("secrets"):
         keep_secrets(secrets["folder"])
     if through := whole("through"):

@@ -11,7 +11,6 @@ from typer.testing import CliRunner
 
 from privem.cli import app
 from privem.federation.flower.folders import PartyFolder, Terms, _digest
-from privem.federation.trust import trust
 from privem.federation.wire.queries import unpack
 
 pytest.importorskip("flwr")
@@ -230,10 +229,10 @@ def test_the_status_of_a_party_says_what_it_agreed_to(tmp_path):
     assert "columns                age, weight\n" in text
     assert "colluders              1\n" in text
     agreement = Terms.load(tmp_path / "fed").agreement
-    assert trust(agreement) in text
+    assert agreement.trust() in text
     facts = json.loads(run("status", tmp_path / "fed" / "north", "--json"))
     assert facts["columns"] == ["age", "weight"]
-    assert (facts["colluders"], facts["trust"]) == (1, trust(agreement))
+    assert (facts["colluders"], facts["trust"]) == (1, agreement.trust())
     assert facts["agreement"] == agreement.hash
 
 

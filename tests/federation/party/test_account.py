@@ -18,10 +18,10 @@ from privem.blocks.sensitivity import MomentWeights
 from privem.core import Group, Spent
 from privem.federation import Federation, Party
 from privem.federation.errors import FederationError
-from privem.federation.party.account import OwnBudget, believe, chosen
+from privem.federation.party.account import Account, believe, chosen
 from privem.federation.party.party import account_of
-from privem.federation.sums import Question
 from privem.federation.wire.codec import BadMessage
+from privem.federation.wire.messages import Question
 from privem.models.categorical_mixture.model import PairsQuery
 from privem.models.kmeans.grid import GridQuery
 from privem.noise.discrete import Discrete
@@ -89,7 +89,7 @@ def test_a_laplace_release_is_dominated_by_the_gaussian_it_is_priced_as():
 
 
 def test_an_account_adds_up_what_a_server_may_choose_as_it_goes():
-    budget = OwnBudget(None, 1e-6)
+    budget = Account(None, 1e-6)
     gauss = Spent("g", "gaussian", 2, 1.0, 0.0, 2.0**-20, 2**24)
     laplace = dataclasses.replace(gauss, name="l", kind="laplace", grid=2.0**-18)
     assert budget.charge([gauss], 1e-9, 1)

@@ -17,7 +17,7 @@ from privem.federation.wire.codec import (
     decode,
     encode,
 )
-from privem.federation.wire.messages import plan_hash
+from privem.federation.wire.messages import RunTerms
 from privem.federation.wire.queries import check_query
 from privem.models.categorical_mixture.model import Classes, ClassQuery, PairsQuery
 
@@ -62,13 +62,11 @@ def test_a_party_reads_its_own_state_however_large(blobs):
 
 @pytest.mark.parametrize("protection", ["masked", "encrypted"])
 def test_sides_read_their_own_state_however_large(blobs, protection):
-    from privem.federation.protections.sides import party_side
-
     server = Server(blobs, protection)
     kinds = {"masked": "state", "encrypted": "secret"}
-    empty = decode(party_side(server.agreement, b"").state())
+    empty = decode(server.agreement.kind.party_side().state())
     large = encode(empty[0], {**empty[1], kinds[protection]: bytes(MAX_BYTES)})
-    assert party_side(server.agreement, large).state() == large
+    assert server.agreement.kind.party_side(large).state() == large
 
 
 def test_categories_have_a_limit_whatever_is_asked_of_them():
@@ -91,7 +89,7 @@ def test_runs_in_which_nothing_was_said_are_not_kept(blobs):
         server.run = f"{i:0128d}"
         assert server.begin()[0]
         assert refused(server.begin(failure=1e-9), "replay")
-        server.plan = plan_hash(TERMS)
+        server.plan = RunTerms(TERMS).hash
         sizes.append(len(server.party.state()))
     assert max(sizes) <= min(sizes) + 20  # digits of what is counted
     assert server.ask(asked(CountQuery()))[0]
@@ -105,7 +103,7 @@ def test_runs_have_numbers_of_their_own(blobs):
     """Partitions are charged by run: two of one number would be priced as one."""
     server = Server(blobs)
     for i in range(6):
-        server.run, server.plan = f"run {i}", plan_hash({})
+        server.run, server.plan = f"run {i}", RunTerms({}).hash
         assert server.begin()[0]
         if i % 2:
             assert server.ask(asked(CountQuery()))[0]

@@ -15,14 +15,12 @@ from privem.blocks.region import Region
 from privem.blocks.sensitivity import MomentWeights
 from privem.core import Spent
 from privem.federation import Federation, Party, PartyRefused
-from privem.federation.sums import Question
 from privem.federation.wire.codec import MAX_BYTES, BadMessage, decode
 from privem.federation.wire.messages import (
+    Question,
     Request,
     RunTerms,
-    plan_hash,
     read_reply,
-    write_question,
 )
 from privem.federation.wire.queries import check_query
 from privem.models.gaussian_mixture.model import Mixture, MixtureQuery
@@ -41,7 +39,7 @@ TERMS = {"estimator": "KMeans"}
 def asked(query, noise=NOISE, prices=None):
     if prices is None:
         prices = noise.price(query) if noise.private else ()
-    return write_question(Question("q", query, noise, tuple(prices)))
+    return Question("q", query, noise, tuple(prices)).to_bytes()
 
 
 class Server:
@@ -55,7 +53,7 @@ class Server:
         others = [Party(X[:2], f"party {i}", **like) for i in (1, 2)]
         self.federation = Federation([self.party, *others], protection=protection)
         self.agreement = self.federation.agreement
-        self.run, self.round, self.plan = "run 1", 0, plan_hash(TERMS)
+        self.run, self.round, self.plan = "run 1", 0, RunTerms(TERMS).hash
 
     def request(self, **changes):
         base = Request(self.agreement.hash, self.run, self.plan, self.round, 1, b"", b"")
@@ -146,9 +144,9 @@ def test_plans_are_known_by_their_hash(blobs):
     assert refused(server.begin(plan="0" * 64), "hash")
     assert server.begin()[0]
     assert refused(server.ask(asked(CountQuery()), plan="0" * 64), "no run")
-    choosy = Server(blobs, plans=[plan_hash({"estimator": "other"})])
+    choosy = Server(blobs, plans=[RunTerms({"estimator": "other"}).hash])
     assert refused(choosy.begin(), "no part in such a plan")
-    assert Server(blobs, plans=[plan_hash(TERMS)]).begin()[0]
+    assert Server(blobs, plans=[RunTerms(TERMS).hash]).begin()[0]
 
 
 def test_another_federation_is_refused(server, blobs):
@@ -395,7 +393,7 @@ def test_a_refusal_ends_the_fit_with_its_reason(blobs):
 
 def test_a_plan_says_whether_there_is_noise(blobs):
     """The same terms without noise are another plan, which the party has not agreed to."""
-    choosy = Server(blobs, plans=[plan_hash(TERMS, 0.0, True, (100.0, 1e-6, "auto"))])
+    choosy = Server(blobs, plans=[RunTerms(TERMS, 0.0, True, (100.0, 1e-6, "auto")).hash])
     refused(choosy.begin(private=False), "takes no part in such a plan")
     assert choosy.begin(private=True)[0]
 

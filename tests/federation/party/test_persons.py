@@ -14,9 +14,8 @@ from privem.blocks.count import CountQuery
 from privem.blocks.moments import SumsQuery
 from privem.data import ArrayRows, read_file
 from privem.federation import Federation, InProcess, Party
-from privem.federation import sums as answering
-from privem.federation.party.rows import Holding
-from privem.federation.wire.messages import Request, read_question
+from privem.federation.party.rows import PartyRows
+from privem.federation.wire.messages import Question, Request
 from privem.federation.wire.queries import pack, unpack
 from privem.noise.discrete import Discrete
 from privem.noise.exact import Exact
@@ -75,7 +74,6 @@ def test_the_statement_is_about_persons(case):
 @pytest.mark.parametrize("case", [*FIXED, *OTHERS[1:]], ids=str)
 def test_without_noise_it_is_the_central_fit_of_persons(case, monkeypatch):
     zero = lambda spent, size, *rest: np.zeros(size, np.int64)  # noqa: E731
-    monkeypatch.setattr(answering, "draw", zero)
     monkeypatch.setattr("privem.noise.discrete.draw", zero)
     index = cut(600, "even")
     federated, _ = fit(case.model(epsilon=4.0), federate(case, index, "masked", colluders=0))
@@ -108,7 +106,7 @@ class Questions(InProcess):
     def exchange(self, mail):
         for message in mail.values():
             if question := Request.from_bytes(message).question:
-                self.asked[question] = read_question(question)
+                self.asked[question] = Question.from_bytes(question)
         return super().exchange(mail)
 
 
@@ -134,7 +132,7 @@ def test_a_person_moves_no_sum_by_more_than_is_charged(case):
 
     def held(n, groups):
         y = data[1][:n] if len(data) > 1 else None
-        return Holding.of(data[0][:n], y, categories, groups)
+        return PartyRows.of(data[0][:n], y, categories, groups)
 
     def used(more, less):
         """How much of what is charged each question's sums move by; the most of each."""

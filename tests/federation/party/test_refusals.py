@@ -1,6 +1,7 @@
 """A refused message changes nothing: no account, no memory, no key, no vote of a masked sum."""
 
 import dataclasses
+import hashlib
 import uuid
 
 import numpy as np
@@ -13,15 +14,13 @@ from privem.federation import Federation, InProcess, Party
 from privem.federation.party import party as partying
 from privem.federation.protections.encrypted.shared_key import open_message
 from privem.federation.protections.masked import MaskedSums, TooFewParties
-from privem.federation.protections.masked.protection import _session
-from privem.federation.sums import Question
+from privem.federation.protections.masked.protection import scheme_of, session_of
 from privem.federation.wire.codec import BadMessage, decode, encode
 from privem.federation.wire.messages import (
+    Question,
     Request,
     RunTerms,
-    question_hash,
     read_reply,
-    write_question,
 )
 from privem.federation.wire.queries import pack
 from privem.noise.discrete import Discrete
@@ -186,8 +185,8 @@ class Cheat:
         else:
             self.question = Question("x", SumsQuery(), Exact(), ())
         self.size = 1 if private else 4
-        session = _session(self.agreement, self.run)
-        self.server = MaskedSums(self.agreement.scheme, session)
+        session = session_of(self.agreement, self.run)
+        self.server = MaskedSums(scheme_of(self.agreement), session)
         self.before = self.server.state()
 
     def send(self, name, round, step, question, payload):
@@ -200,11 +199,11 @@ class Cheat:
             assert self.send(name, 0, 0, b"", self.terms)[0]
 
     def sum(self, names, step, fresh=False):
-        question = write_question(self.question)
+        question = self.question.to_bytes()
         if fresh:
-            session = _session(self.agreement, self.run)
-            self.server = MaskedSums(self.agreement.scheme, session, self.before)
-        protocol = self.server.sum(1, self.size, question_hash(question))
+            session = session_of(self.agreement, self.run)
+            self.server = MaskedSums(scheme_of(self.agreement), session, self.before)
+        protocol = self.server.sum(1, self.size, hashlib.sha256(question).digest())
         mail = next(protocol)
         try:
             while True:
@@ -223,7 +222,7 @@ def test_a_refused_later_round_does_not_open_this_one_again(private, reborn):
     cheat.begin()
     assert len(cheat.sum(list(cheat.parties), 0)[1]) == 7
     spent = [party.spent for party in cheat.parties.values()]
-    other = write_question(dataclasses.replace(cheat.question, name="y"))
+    other = dataclasses.replace(cheat.question, name="y").to_bytes()
     for name in cheat.parties:
         assert not cheat.send(name, 2, 1, other, b"nonsense")[0]
     if reborn:
@@ -239,7 +238,7 @@ def test_parties_of_two_agreements_are_never_added_up():
     """One counts on colluders and the others do not: the others' noise would be too little."""
     cheat = Cheat(True, dropouts=2)
     unlike = dataclasses.replace(cheat.agreement, colluders=2)
-    assert unlike.scheme == cheat.agreement.scheme
+    assert scheme_of(unlike) == scheme_of(cheat.agreement)
     cheat.parties["p0"].join(unlike)
     cheat.agreements["p0"] = unlike
     cheat.begin()

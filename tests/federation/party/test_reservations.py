@@ -9,7 +9,7 @@ from privem.core import Stage
 from privem.federation import Federation, Party, PartyRefused
 from privem.federation.party import party as partying
 from privem.federation.party.party import account_of
-from privem.federation.wire.messages import plan_hash
+from privem.federation.wire.messages import RunTerms
 from privem.noise.discrete import Discrete
 from privem.noise.exact import Exact
 
@@ -271,7 +271,7 @@ def test_laplace_budgets_add_up(blobs):
 
 def test_the_budget_is_part_of_the_plan():
     hashes = {
-        plan_hash({}, 0.0, True, budget)
+        RunTerms({}, 0.0, True, budget).hash
         for budget in ((1.0, 1e-6, "auto"), (2.0, 1e-6, "auto"), (1.0, 1e-7, "auto"))
     }
     assert len(hashes) == 3

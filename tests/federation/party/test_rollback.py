@@ -1,6 +1,7 @@
 """A backup restored, a folder copied, a state stolen: what a party then says, and what it tells."""
 
 import dataclasses
+import hashlib
 import itertools
 import warnings
 
@@ -16,12 +17,11 @@ from privem.data import ArrayRows
 from privem.federation import InProcess, Party
 from privem.federation import sums as answering
 from privem.federation.party import memory as remembering
-from privem.federation.party.memory import Memory
-from privem.federation.party.ratchet import Stream, derive, fingerprint, framed, noise_key
+from privem.federation.party.memory import Memory, Stream, derive, fingerprint, framed, noise_key
 from privem.federation.protections.masked import MaskedSums
-from privem.federation.protections.masked.protection import _session
+from privem.federation.protections.masked.protection import scheme_of, session_of
 from privem.federation.wire.codec import decode
-from privem.federation.wire.messages import Request, RunTerms, question_hash
+from privem.federation.wire.messages import Request, RunTerms
 from privem.noise.discrete import Discrete, draw, lattice
 
 from ..conftest import federate, split
@@ -220,8 +220,8 @@ def test_masks_hang_on_rows(blobs):
     """Other rows: no key, so no mask, of a run is one that was used before."""
     server = Server(blobs, "masked")
     state, question = server.party.state(), asked(CountQuery())
-    sums = MaskedSums(server.agreement.scheme, _session(server.agreement, "run 1"))
-    payload = next(sums.sum(1, 1, question_hash(question)))["party 0"]
+    sums = MaskedSums(scheme_of(server.agreement), session_of(server.agreement, "run 1"))
+    payload = next(sums.sum(1, 1, hashlib.sha256(question).digest()))["party 0"]
     begin = server.request(round=0, step=0, payload=BEGIN)
     first = server.request(round=1, question=question, payload=payload)
     keys = []

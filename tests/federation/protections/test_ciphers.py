@@ -3,51 +3,50 @@
 import numpy as np
 import pytest
 
-from privem.federation import FederationError, boxes
+from privem.federation import FederationError, primitives
 from privem.federation.agreement import Agreement, Card
-from privem.federation.protections.encrypted import bfv as cipher
-from privem.federation.trust import trust
+from privem.federation.protections.encrypted import bfv
 
 from ..conftest import Watched, federate, split
 
 
 def added(context, sizes, sealed):
     parts = enumerate(sealed)
-    return cipher.add({str(i): cipher.read(context, part, sizes) for i, part in parts})
+    return bfv.add({str(i): bfv.read(context, part, sizes) for i, part in parts})
 
 
 def test_a_box_opens_for_its_two_ends_and_its_purpose_only():
-    ours, theirs, other = (boxes.new_key() for _ in range(3))
-    box = boxes.seal(b"key", ours, boxes.public(theirs), b"run 1")
-    assert boxes.open_box(box, theirs, boxes.public(ours), b"run 1") == b"key"
-    assert boxes.seal(b"key", ours, boxes.public(theirs), b"run 1") != box
+    ours, theirs, other = (primitives.new_key() for _ in range(3))
+    box = primitives.seal(b"key", ours, primitives.public(theirs), b"run 1")
+    assert primitives.unseal(box, theirs, primitives.public(ours), b"run 1") == b"key"
+    assert primitives.seal(b"key", ours, primitives.public(theirs), b"run 1") != box
     bad = [
-        (box, theirs, boxes.public(ours), b"run 2"),
-        (box, theirs, boxes.public(other), b"run 1"),
-        (box, other, boxes.public(ours), b"run 1"),
-        (box[:-1], theirs, boxes.public(ours), b"run 1"),
-        (box[:40] + bytes([box[40] ^ 1]) + box[41:], theirs, boxes.public(ours), b"run 1"),
-        (b"", theirs, boxes.public(ours), b"run 1"),
+        (box, theirs, primitives.public(ours), b"run 2"),
+        (box, theirs, primitives.public(other), b"run 1"),
+        (box, other, primitives.public(ours), b"run 1"),
+        (box[:-1], theirs, primitives.public(ours), b"run 1"),
+        (box[:40] + bytes([box[40] ^ 1]) + box[41:], theirs, primitives.public(ours), b"run 1"),
+        (b"", theirs, primitives.public(ours), b"run 1"),
     ]
     for args in bad:
-        with pytest.raises(boxes.BoxError):
-            boxes.open_box(*args)
+        with pytest.raises(primitives.BoxError):
+            primitives.unseal(*args)
 
 
 def test_a_stranger_cannot_make_a_box_in_a_partys_name():
-    ours, theirs, server = (boxes.new_key() for _ in range(3))
-    forged = boxes.seal(b"key the server knows", server, boxes.public(theirs), b"run")
-    with pytest.raises(boxes.BoxError):
-        boxes.open_box(forged, theirs, boxes.public(ours), b"run")
+    ours, theirs, server = (primitives.new_key() for _ in range(3))
+    forged = primitives.seal(b"key the server knows", server, primitives.public(theirs), b"run")
+    with pytest.raises(primitives.BoxError):
+        primitives.unseal(forged, theirs, primitives.public(ours), b"run")
 
 
 @pytest.mark.parametrize("parties", [2, 10, 11, 12, 100])
 def test_doubles_survive_to_the_last_digit(parties):
     """The hardest limbs: all ones, all zeros, both signs, many sizes."""
     rng = np.random.default_rng(parties)
-    scheme = cipher.Limbs.of(parties)
+    scheme = bfv.Limbs.of(parties)
     secret = scheme.keys()
-    context, server = cipher.load(secret), cipher.load(cipher.public(secret))
+    context, server = bfv.load(secret), bfv.load(bfv.public(secret))
     size = 40
     rows = [rng.standard_normal(size) * 10.0 ** rng.integers(-9, 9, size) for _ in range(parties)]
     for row in rows:
@@ -63,10 +62,10 @@ def test_doubles_survive_to_the_last_digit(parties):
 @pytest.mark.parametrize("parties", [2, 50, 300])
 def test_integers_survive_exactly(parties):
     rng = np.random.default_rng(parties)
-    scheme = cipher.Whole.of(parties)
-    limit = scheme.prime // (4 * parties)
+    scheme = bfv.Whole.of(parties)
+    limit = scheme.ring.prime // (4 * parties)
     secret = scheme.keys()
-    context, server = cipher.load(secret), cipher.load(cipher.public(secret))
+    context, server = bfv.load(secret), bfv.load(bfv.public(secret))
     rows = [rng.integers(-limit, limit, 100) for _ in range(parties)]
     for row in rows:
         row[:2] = limit, -limit
@@ -76,15 +75,15 @@ def test_integers_survive_exactly(parties):
 
 
 def test_more_parties_than_are_proved_are_refused():
-    for scheme in (cipher.Limbs, cipher.Whole):
+    for scheme in (bfv.Limbs, bfv.Whole):
         assert scheme.of(47_109).ring.adds(47_109)
         with pytest.raises(ValueError, match="serves 47,109 parties, not 47110; use 'masked'"):
             scheme.of(47_110)
 
 
 def test_another_key_does_not_open(blobs):
-    scheme = cipher.Limbs.of(3)
-    one, two = cipher.load(scheme.keys()), cipher.load(scheme.keys())
+    scheme = bfv.Limbs.of(3)
+    one, two = bfv.load(scheme.keys()), bfv.load(scheme.keys())
     sealed = scheme.encrypt(one, np.arange(5.0))
     with pytest.raises(FederationError, match="not under this key"):
         scheme.decrypt(two, sealed, 5)
@@ -92,7 +91,7 @@ def test_another_key_does_not_open(blobs):
 
 @pytest.mark.parametrize("parties", [2, 3, 11, 12, 190, 47_109])
 def test_limbs_neither_wrap_nor_run_out(parties):
-    scheme = cipher.Limbs.of(parties)
+    scheme = bfv.Limbs.of(parties)
     most = parties * (2**scheme.bits - 1)  # the largest sum of a limb
     assert most <= min(scheme.ring.prime // 2, 2**53)
     assert scheme.bits * scheme.count >= 56 + 70
@@ -102,10 +101,10 @@ def test_limbs_neither_wrap_nor_run_out(parties):
 
 def test_the_noise_of_the_largest_sum_leaves_room():
     """Uniform plaintexts, as noisy as they come, from as many parties as the smaller ring takes."""
-    for scheme in (cipher.Limbs.of(11), cipher.Whole.of(11)):
+    for scheme in (bfv.Limbs.of(11), bfv.Whole.of(11)):
         ring = scheme.ring
         assert ring.adds(11)
-        context = cipher.load(ring.keys())
+        context = bfv.load(ring.keys())
         rng = np.random.default_rng(0)
         half = ring.prime // 2
         rows = [rng.integers(-half, half, 4096) for _ in range(11)]
@@ -119,15 +118,15 @@ def test_the_noise_of_the_largest_sum_leaves_room():
 
 
 def test_many_numbers_share_few_ciphertexts():
-    whole, limbs = cipher.Whole.of(10), cipher.Limbs.of(10)
-    assert len(whole.encrypt(cipher.load(whole.keys()), np.zeros(4096, np.uint64))) == 1
-    assert len(limbs.encrypt(cipher.load(limbs.keys()), np.zeros(1365))) == 1
+    whole, limbs = bfv.Whole.of(10), bfv.Limbs.of(10)
+    assert len(whole.encrypt(bfv.load(whole.keys()), np.zeros(4096, np.uint64))) == 1
+    assert len(limbs.encrypt(bfv.load(limbs.keys()), np.zeros(1365))) == 1
 
 
 def test_sums_too_large_are_refused_not_wrapped():
-    scheme = cipher.Limbs.of(2)
+    scheme = bfv.Limbs.of(2)
     with pytest.raises(FederationError, match="too large"):
-        scheme.encrypt(cipher.load(scheme.keys()), np.array([2.0**71]))
+        scheme.encrypt(bfv.load(scheme.keys()), np.array([2.0**71]))
 
 
 def test_the_server_never_holds_a_key(blobs):
@@ -174,7 +173,7 @@ def test_keys_for_doubles_are_not_used_for_integers(blobs):
         np.testing.assert_allclose(total.total, blobs.sum(axis=0), rtol=1e-9)
         server, party = federation._server, federation.transport.parties["party 1"]._side
         assert server._whole is party._whole is whole
-        assert type(party)(party.state())._whole is whole
+        assert federation.agreement.kind.party_side(party.state())._whole is whole
         # As if the keys were of the other kind: the server asks for new ones, a party refuses.
         before = party._secret
         server._whole = not whole
@@ -200,13 +199,13 @@ def test_missing_libraries_name_the_extra(blobs, monkeypatch, extra):
 
 def test_trust_says_who_can_learn_what():
     cards = tuple(Card(name) for name in "abcd")
-    plain = trust(Agreement(cards, "plain"))
+    plain = Agreement(cards, "plain").trust()
     assert "sees each party's own numbers" in plain
     assert "all of the noise" in plain
-    encrypted = trust(Agreement(cards, "encrypted"))
+    encrypted = Agreement(cards, "encrypted").trust()
     assert "together with any one party can open every upload" in encrypted
-    none = trust(Agreement(cards, "encrypted", collusion="none"), private=True)
+    none = Agreement(cards, "encrypted", collusion="none").trust(private=True)
     assert "1/3 of the noise" in none
     assert "nobody works with the server" in none
-    assert "give the secret key away" in trust(Agreement(cards, "ckks"), private=False)
-    assert "exact" not in trust(Agreement(cards, "plain"), private=True)
+    assert "give the secret key away" in Agreement(cards, "ckks").trust(private=False)
+    assert "exact" not in Agreement(cards, "plain").trust(private=True)

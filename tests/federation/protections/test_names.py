@@ -49,9 +49,11 @@ def test_the_scheme_is_what_its_name_says(blobs, protection, scheme):
 
 
 def test_the_papers_scheme_is_marked_and_adds_no_noise(blobs):
-    with pytest.warns(UserWarning, match="As paper 001 prints it.*give the secret key away"):
+    with pytest.warns(
+        UserWarning, match="As Abu Hussein and Rodel .2023. print it.*give the secret key away"
+    ):
         federation = Federation([Party(blobs[i::3], str(i)) for i in range(3)], protection="ckks")
-    with pytest.raises(ValueError, match=r"paper 001's own.*for exact fits"):
+    with pytest.raises(ValueError, match=r"Abu Hussein and Rodel.*for exact fits"):
         KMeans(2, epsilon=1.0, bounds=(-20.0, 20.0)).fit(federation)
     assert [party.spent for party in federation.transport.parties.values()] == [0.0] * 3
     with pytest.raises(ValueError, match="for protection='encrypted'"):
@@ -59,7 +61,7 @@ def test_the_papers_scheme_is_marked_and_adds_no_noise(blobs):
 
 
 def test_what_is_not_built_is_not_offered(blobs):
-    with pytest.raises(ValueError, match=r"must be one of .'masked', 'encrypted', 'plain', 'ckks'"):
+    with pytest.raises(ValueError, match=r"must be one of .'ckks', 'encrypted', 'masked', 'plain'"):
         federate(split(blobs, "even"), "threshold")
 
 

@@ -12,8 +12,8 @@ from privem.federation import (
     PartyRefused,
     TooFewParties,
 )
-from privem.federation.party.account import OwnBudget
-from privem.federation.trust import took_part
+from privem.federation.agreement import took_part
+from privem.federation.party.account import Account
 
 NAMES = "abcde"
 WAYS = ["plain", "masked", "encrypted"]
@@ -30,7 +30,7 @@ def model():
 @pytest.fixture
 def generous(monkeypatch):
     """Parties that find out only in the middle of a run that it exceeds their budget."""
-    monkeypatch.setattr(OwnBudget, "grants", lambda *args: True)
+    monkeypatch.setattr(Account, "grants", lambda *args: True)
 
 
 @pytest.mark.parametrize("protection", WAYS)

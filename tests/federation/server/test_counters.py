@@ -7,7 +7,7 @@ from privem.blocks.count import CountQuery
 from privem.blocks.moments import SumsQuery
 from privem.federation import Federation, FederationError, InProcess, Journal, Party
 from privem.federation.errors import OlderState
-from privem.federation.server.counters import Counters
+from privem.federation.server.journal import Counters
 from privem.noise.exact import Exact
 
 from ..conftest import federate, split

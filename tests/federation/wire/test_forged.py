@@ -21,9 +21,8 @@ from privem.blocks.robust_mean import RobustMeanQuery
 from privem.blocks.sensitivity import MomentWeights
 from privem.core import Block, Scratch
 from privem.federation import Party
-from privem.federation import sums as answering
 from privem.federation.wire.codec import BadMessage, decode
-from privem.federation.wire.messages import read_question
+from privem.federation.wire.messages import Question
 from privem.federation.wire.queries import check_query, vocabulary
 from privem.models.categorical_mixture.model import Classes, ClassQuery, PairsQuery
 from privem.models.missing_regression.model import MissingQuery
@@ -103,7 +102,9 @@ def server():
 def test_sound_questions_are_answered(server, query):
     accepted, payload = server.ask(asked(query))
     assert accepted, payload
-    assert read_question(asked(query)).query.groups("add-remove") == query.groups("add-remove")
+    assert Question.from_bytes(asked(query)).query.groups("add-remove") == query.groups(
+        "add-remove"
+    )
 
 
 def but(name, **changes):
@@ -278,7 +279,9 @@ def test_a_run_has_one_partition(server):
 
 def test_cells_of_a_run_are_a_partition_of_the_records(monkeypatch):
     """Every record is in one cell, the same after a restart, and another in another run."""
-    monkeypatch.setattr(answering, "draw", lambda spent, size, *rest: np.zeros(size, np.int64))
+    monkeypatch.setattr(
+        "privem.noise.discrete.draw", lambda spent, size, *rest: np.zeros(size, np.int64)
+    )
     features, y = rows(400)
     server = Server(features, y=y)
     sums = []
@@ -312,7 +315,7 @@ def test_weights_are_capped_whatever_is_asked():
     heavy[0] = 1e12
     server = Server(features, y=y)
     weighted = Party(ArrayRows(features, heavy), "party 0", y)
-    stage = read_question(asked(SOUND["pairs"]))
+    stage = Question.from_bytes(asked(SOUND["pairs"]))
     codes = Block(np.zeros((1, D)), np.array([1e12]))
     moved = ravel(stage.query(codes, Scratch()))
     assert np.linalg.norm(moved) <= stage.query.groups("add-remove")[0].sensitivity

@@ -14,9 +14,9 @@ from privem.blocks.sensitivity import MomentWeights
 from privem.core import Stage
 from privem.federation import PartyRefused
 from privem.federation.party import party as partying
-from privem.federation.sums import Question, sizes
+from privem.federation.sums import sizes
 from privem.federation.wire.codec import MAX_BYTES, MAX_HEADER, BadMessage, decode
-from privem.federation.wire.messages import Request, RunTerms, write_question
+from privem.federation.wire.messages import Question, Request, RunTerms
 from privem.federation.wire.queries import check_query
 from privem.models.categorical_mixture.model import Classes, ClassQuery
 from privem.models.gaussian_mixture.assigned import AssignedQuery
@@ -97,7 +97,7 @@ def test_a_forged_question_of_ten_megabytes_is_refused_by_the_party(blobs):
     terms, federation = RunTerms({"a": "b"}, private=False), party._agreement.hash
     plan = terms.hash
     party.handle(Request(federation, "run", plan, 0, 0, b"", terms.to_bytes()).to_bytes())
-    question = write_question(Question("E-step", HUGE["mixture"][0], Exact(), ()))
+    question = Question("E-step", HUGE["mixture"][0], Exact(), ()).to_bytes()
     assert len(question) > 9 * 2**20
     before = party.state()
     tracemalloc.start()

@@ -1,15 +1,15 @@
-"""What a party has given away, counted by itself.
+"""A party's own privacy account: what its answers have cost so far, and what they may cost.
 
-:func:`bill` is the account after an answer, or a refusal to give it.
+:func:`bill` gives the account after an answer, or refuses the answer.
 
-Questions about a cell of a run's partition concern the records in that cell alone. Cells are drawn
-by the party itself, anew for each run, so whoever is in one cell of a run pays for its questions
-and for none of another cell's. :func:`dearest` prices a run's cells by an event that is no cheaper
-than any of them: release by release, the least noise and the most numbers.
+Questions about a cell of a run's partition concern the records in that cell alone. The party draws
+cells itself, anew for each run, so a record pays for the questions about its own cell only.
+:func:`dearest` prices a run's cells by an event that is no cheaper than any of them: release by
+release, the least noise and the most numbers.
 
-A server chooses each question's noise after it has seen the answers to earlier ones, and when to
-stop. :func:`chosen` prices such releases: not every accountant may (``docs/proofs/federation.md``,
-section 4).
+A server chooses each question's noise, and when to stop, after it has seen the answers to earlier
+questions. :func:`chosen` prices such adaptive releases; not every accountant is valid for them
+(``docs/proofs/federation.md``, section 4).
 """
 
 from __future__ import annotations
@@ -36,36 +36,34 @@ from ...accounting import (
 from ...core import Spent
 from ...meter import cost, event_of
 from ..agreement import Agreement
-from ..sums import Question
 from ..wire.codec import BadMessage
+from ..wire.messages import Budget, Question
 from .memory import Memory
 
-__all__ = ["OwnBudget", "believe", "bill", "check_declared", "check_exact", "chosen", "dearest"]
-
 _STEPS = (2**24, 2**40)
-# Records that a party reckons with at least, where none were agreed on.
+# The least number of records that a party assumes, where none was agreed on.
 _ROWS = 2.0**20
-# How much less noise, relative to what one record moves, it then puts up with; and from where on
-# it charges that.
+# How much less noise, relative to what one record moves, it then accepts; and below which ratio it
+# charges for that.
 _LEAST, _NEAR = 0.45, 0.99
 # By how much costs of the same noise, computed in two ways, may differ.
 _HAIR = 1e-9
-# By how much a party's own reckoning of a run may exceed what its terms say.
+# By how much a party's own price of a run may exceed what its terms say.
 _NEARLY = 1e-6
 # A Laplace release of multiplier m tells no more than a Gaussian one of m sqrt(2/pi), rounded down.
 _AS_GAUSSIAN = 0.7978845
 
 
 def believe(question: Question, rows: float | None) -> tuple[Spent, ...]:
-    """What answering costs, by the party's own reckoning; raises if the driver's is far from it.
+    """What answering costs, as the party computes it; raises if the server's price is far from it.
 
-    Lattice and noise are the driver's, so that all parties use the same ones whatever their
-    machines' last bits; sensitivities are derived anew. Floating-point errors grow with the number
-    of records, which the server claims: a party reckons with ``rows`` at least (the number agreed
-    on), or 2^20, so that a server which lies about it gains no more than a factor.
+    Lattice and noise are the server's, so that all parties use the same ones whatever their
+    machines' last bits. Sensitivities are derived anew. Floating-point errors grow with the number
+    of records, which the server claims: a party assumes at least ``rows`` (the number agreed on),
+    or 2^20, so that a server which lies about it gains no more than a factor.
 
-    Neighbours are the driver's too. What is charged never is less than what a record more or less
-    costs, so that is what a party's account is about, whatever single questions name.
+    Neighbours are the server's too. The charge is never less than the cost of adding or removing a
+    record, so that is what a party's account is about, whatever neighbours single questions name.
     """
     claimed = question.noise.price(question.query)
     least = max(question.noise.rows, _ROWS if rows is None else rows)
@@ -102,7 +100,7 @@ def believe(question: Question, rows: float | None) -> tuple[Spent, ...]:
     return tuple(found)
 
 
-class OwnBudget:
+class Account:
     """A party's cap on what it gives away over all runs, and the account of it.
 
     Parameters
@@ -156,7 +154,7 @@ class OwnBudget:
         """What a run's private answers cost so far."""
         return [spent for number, spent in self.spent if number == run]
 
-    def grants(self, budget: tuple[float, float, str], failure: float) -> bool:
+    def grants(self, budget: Budget, failure: float) -> bool:
         """Whether a whole run of this epsilon and delta fits what is left.
 
         It is taken for one Gaussian release of that cost, or added to what was spent if that is
@@ -199,7 +197,7 @@ class OwnBudget:
         self.reserved = answer
         return True
 
-    def after_refusal(self, tried: OwnBudget) -> OwnBudget:
+    def after_refusal(self, tried: Account) -> Account:
         """The account after a message that was charged for, as in ``tried``, is refused.
 
         It is as it was, but for an exact answer: that it is refused once rows were looked at may
@@ -216,7 +214,7 @@ class OwnBudget:
 
         With ``despite_exact_answers`` it is a limit on private answers alone.
         """
-        other = OwnBudget(limit, self.delta if delta is None else delta)
+        other = Account(limit, self.delta if delta is None else delta)
         if limit not in (None, self.limit) and self.exact and not despite_exact_answers:
             raise ValueError(
                 f"{self.account}: a limit of epsilon={limit:g} promises nothing about rows that "
@@ -238,7 +236,7 @@ class OwnBudget:
         return f"epsilon {self.epsilon:.6g} at delta {self.delta:.3g}"
 
 
-def check_exact(account: OwnBudget, agreement: Agreement) -> None:
+def check_exact(account: Account, agreement: Agreement) -> None:
     """Refuse exact sums that nothing pays for, or that could be subtracted from each other.
 
     Two over different parties differ by the sums of those who are in one of them. So exact sums
@@ -258,7 +256,7 @@ def check_exact(account: OwnBudget, agreement: Agreement) -> None:
         )
 
 
-def bill(question: Question, memory: Memory, account: OwnBudget, agreement: Agreement) -> OwnBudget:
+def bill(question: Question, memory: Memory, account: Account, agreement: Agreement) -> Account:
     """The account after the answer that ``memory`` is about; raises where it is not given."""
     prices = believe(question, agreement.rows) if question.prices else ()
     if memory.private not in (None, bool(prices)):
@@ -273,7 +271,7 @@ def bill(question: Question, memory: Memory, account: OwnBudget, agreement: Agre
     return after
 
 
-def check_declared(memory: Memory, account: OwnBudget) -> None:
+def check_declared(memory: Memory, account: Account) -> None:
     """Refuse a run that has come to cost more than its terms say.
 
     By the accountant that they name; that is asked only if the tightest quick one says so.

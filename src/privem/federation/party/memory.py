@@ -1,18 +1,173 @@
-"""What a party remembers between messages, and how it goes forward."""
+"""What a party keeps between messages: its keys, what it remembers, and one secret behind it all.
+
+A party that drew fresh random bytes would say two things to one question as soon as its folder is
+copied or a backup of it restored, and the noise of the two could be averaged away. So a party draws
+nothing afresh. It has one secret from the operating system, and whatever looks random is a
+pseudorandom function of the secret and of *all that it is for*. The same question about the same
+rows gets the same noise; any other question, or the same one about other rows, gets independent
+noise.
+
+    secret ── run, agreement, plan, rows ──> keys of the run: noise, masks, draws
+    key of noise ── run, round, agreement, question ──> key of the round
+    key of the round ── the sum, in whole lattice steps ──> noise
+
+This is a ratchet: each key is replaced by the next one (:func:`after`) as soon as it was used, and
+there is no way back. A stolen state opens none of the noise that was added before. What that
+proves, and what not: ``docs/proofs/federation.md``, section 8.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import hmac
+import os
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..wire.messages import Request, RunTerms, question_hash
-from .ratchet import RunKeys, Stream, after, derive, noise_key, round_key
+from ...core import Rows
+from .. import primitives
+from ..agreement import Card
+from ..primitives import Identity
+from ..protections import protection
+from ..wire.messages import Budget, Request, RunTerms
 
-__all__ = ["Memory"]
+_CHUNK = 4096
+_NUMBERS = 2**20  # of a block that is read for a fingerprint
+
+
+def new_secret() -> bytes:
+    """32 bytes from the operating system: all that a party ever draws."""
+    return os.urandom(32)
+
+
+def framed(*parts: bytes) -> bytes:
+    """The parts with their lengths before them: no two lists of parts are written alike.
+
+    Examples
+    --------
+    >>> framed(b"ab", b"c") == framed(b"a", b"bc")
+    False
+    """
+    return b"".join(len(part).to_bytes(8, "little") + part for part in parts)
+
+
+def derive(key: bytes, label: str, *parts: bytes) -> bytes:
+    """HMAC-SHA256 under ``key``: what differs in label or in any part is independent."""
+    return hmac.digest(key, framed(label.encode("ascii"), *parts), "sha256")
+
+
+def after(key: bytes) -> bytes:
+    """What a key is replaced by; there is no way back."""
+    return derive(key, "next")
+
+
+@dataclass(frozen=True)
+class RunKeys:
+    """What a party draws from in one run."""
+
+    noise: bytes
+    """Where the rounds' keys begin."""
+    masks: bytes
+    """For the protection."""
+    draws: bytes
+    """For what rows draw once a run: their cells, and which of them stands for its person."""
+
+    @classmethod
+    def of(cls, secret: bytes, run: str, agreement: str, plan: str, rows: bytes) -> RunKeys:
+        """Those of a run under an agreement and a plan (their hashes), about these rows."""
+        names = (name.encode("utf-8") for name in (run, agreement, plan))
+        key = derive(secret, "run", *names, rows)
+        return cls(*(derive(key, label) for label in ("noise", "masks", "draws")))
+
+
+def round_key(chain: bytes, run: str, number: int, agreement: str, about: bytes) -> bytes:
+    """The key of one question (its hash, so with its noise and lattice) in one round."""
+    names = (run.encode("utf-8"), number.to_bytes(8, "little"), agreement.encode("utf-8"))
+    return derive(chain, "round", *names, about)
+
+
+def noise_key(key: bytes, encoded: NDArray[np.int64]) -> bytes:
+    """The key of the noise on these numbers: other numbers never get the same noise.
+
+    Without them in it a party whose rows have changed would show the difference of two sums.
+    """
+    return derive(key, "noise", np.ascontiguousarray(encoded, dtype="<i8").tobytes())
+
+
+class Stream:
+    """The bytes that a key stands for, one after the other: SHAKE-256 of the key and a counter.
+
+    They do not depend on how many are asked for at a time.
+
+    Examples
+    --------
+    >>> one, other = Stream(bytes(32)), Stream(bytes(32))
+    >>> one.bits(3) + one.bits(5000) == other.bits(5003)
+    True
+    """
+
+    def __init__(self, key: bytes) -> None:
+        self._key, self._at, self._left = key, 0, b""
+
+    def bits(self, n_bytes: int) -> bytes:
+        """The next ``n_bytes``."""
+        parts = [self._left]
+        missing = n_bytes - len(self._left)
+        while missing > 0:
+            block = self._key + self._at.to_bytes(8, "little")
+            parts.append(hashlib.shake_256(block).digest(_CHUNK))
+            self._at, missing = self._at + 1, missing - _CHUNK
+        whole = b"".join(parts)
+        self._left = whole[n_bytes:]
+        return whole[:n_bytes]
+
+
+def drawing(key: bytes, label: str) -> Callable[[int], bytes]:
+    """What takes the place of ``os.urandom``, for what is drawn under this label."""
+    return Stream(derive(key, label)).bits
+
+
+def fingerprint(rows: Rows, owner: NDArray[np.int64] | None = None) -> bytes:
+    """SHA-256 of all values as they are summed, weights and owners; one pass. Secret.
+
+    How a source cuts its rows into blocks makes no difference.
+    """
+    values, weights, n = hashlib.sha256(), hashlib.sha256(), 0
+    for block in rows.blocks(max(64, _NUMBERS // max(rows.n_features, 1))):
+        values.update(np.ascontiguousarray(block.X, dtype="<f8").data)
+        if block.weight is not None:
+            weights.update(np.ascontiguousarray(block.weight, dtype="<f8").data)
+        n += len(block.X)
+    whose = b"" if owner is None else np.ascontiguousarray(owner, dtype="<i8").tobytes()
+    shape = framed(n.to_bytes(8, "little"), rows.n_features.to_bytes(8, "little"))
+    return hashlib.sha256(framed(shape, values.digest(), weights.digest(), whose)).digest()
+
+
+@dataclass(frozen=True)
+class Keys:
+    """The long-lived keys that a party opens boxes and signs with. Secret."""
+
+    box: bytes = b""
+    """X25519."""
+    signing: bytes = b""
+    """Ed25519."""
+
+    def for_protection(self, name: str) -> Keys:
+        """These, and new ones where the protection needs any that are missing."""
+        missing = [key for key in protection(name).keys if not getattr(self, key)]
+        return replace(self, **{key: primitives.new_key() for key in missing})
+
+    def card(self, name: str) -> Card:
+        """The public halves, under a party's name."""
+        return Card(
+            name,
+            primitives.public(self.box) if self.box else "",
+            Identity(self.signing).public.hex() if self.signing else "",
+        )
 
 
 @dataclass(frozen=True)
@@ -25,7 +180,7 @@ class Memory:
     round: int = 0
     step: int = 0
     private: bool | None = None
-    budget: tuple[float, float, str] | None = None
+    budget: Budget | None = None
     """Epsilon, delta and accountant of the run's terms."""
     question: bytes = b""
     about: bytes = b""
@@ -33,7 +188,7 @@ class Memory:
     numbers: Any = None
     """What the party said in this round: noise is drawn once, however often it is asked for."""
     secret: bytes = b""
-    """Where the next run's keys come from (``ratchet.py``)."""
+    """Where the next run's keys come from."""
     chain: bytes = b""
     """Where the next round's key comes from."""
     key: bytes = b""
@@ -90,7 +245,7 @@ class Memory:
     def asked(self, request: Request) -> Self:
         """A round begins with its question."""
         names = (self.run, request.round, request.federation)
-        about = question_hash(request.question)  # Long: hashed once.
+        about = hashlib.sha256(request.question).digest()  # Long: hashed once.
         return replace(
             self,
             round=request.round,

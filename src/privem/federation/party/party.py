@@ -15,21 +15,17 @@ from collections.abc import Callable, Collection
 from dataclasses import asdict, replace
 from typing import Any, Self
 
+from ...data import LocalSource
 from ..agreement import Agreement, Card
-from ..errors import FederationError
-from ..protections.base import Inside, PartySide
-from ..protections.sides import party_side
-from ..sums import Question, Unanswerable, answer, on_grid, sizes
+from ..errors import FederationError, Unanswerable
+from ..protections import PartyRound, PartySide
+from ..sums import answer, on_grid, sizes
 from ..wire.codec import MAX_BYTES, BadMessage
-from ..wire.messages import Request, RunTerms, read_question, refusal, reply
+from ..wire.messages import Question, Request, RunTerms, refusal, reply
 from ..wire.queries import check_persons, check_query, pack, unpack
-from .account import OwnBudget, bill, check_declared, check_exact
-from .keys import Keys
-from .memory import Memory
-from .ratchet import derive, drawing, new_secret
-from .rows import Categories, Holding
-
-__all__ = ["Party", "account_of"]
+from .account import Account, bill, check_declared, check_exact
+from .memory import Keys, Memory, derive, drawing, new_secret
+from .rows import Categories, PartyRows
 
 
 class Party:
@@ -38,8 +34,8 @@ class Party:
     Parameters
     ----------
     rows : array, frame, path or Rows
-        The party's records. They must stay as they are, and in their order, while a fit goes on. A
-        file is read once at the beginning: one that cannot be read is an error here, for its owner.
+        The party's records. They must not change, nor their order, while a fit goes on. A file is
+        read once at the beginning: one that cannot be read is an error here, for its owner.
     name : str
         What the federation calls it.
     y : array, or str, optional
@@ -48,9 +44,9 @@ class Party:
         Rows hold categories, of which these are each column's, a list of lists; or one list for all
         columns. Public: all parties declare the same.
     groups : array, or str, optional
-        Whom each record belongs to, or the name of the column that says so: a private fit hides
-        persons with all their records at this party. All parties of a federation have groups, or
-        none has.
+        The person of each record, or the name of the column that says so: a private fit hides
+        persons with all their records at this party (user-level privacy). All parties of a
+        federation have groups, or none has.
     header : bool, optional
         Where rows are a CSV file, whether its first line is a header; by default one that could be
         data is refused. See :func:`privem.data.read_file`.
@@ -93,15 +89,15 @@ class Party:
     ) -> None:
         if not isinstance(name, str) or not 0 < len(name) <= 100:
             raise ValueError("a party's name has 1 to 100 characters")
-        self._held = Holding.of(rows, y, categories, groups, header)
+        self._held = PartyRows.of(rows, y, categories, groups, header)
         self._rows = self._held.rows
         self.name, self.n_jobs, self.plans = name, n_jobs, plans
         self.store = store
-        self._budget = OwnBudget(epsilon, delta)
-        self._wanted = None if epsilon is None else (epsilon, delta)  # a limit said here
+        self._budget = Account(epsilon, delta)
+        self._wanted = None if epsilon is None else (epsilon, delta)  # a limit given here
         self._memory = Memory(secret=new_secret())
         self._known = b""  # which run's rows are known to be those that it began with
-        self._drawn: tuple[bytes, Holding] = b"", self._held
+        self._drawn: tuple[bytes, PartyRows] = b"", self._held
         self._agreement: Agreement | None = None
         self._keys = Keys()
         self._side: PartySide | None = None
@@ -190,7 +186,7 @@ class Party:
         if odd:
             raise ValueError(f"{self.name!r}: {odd}")
         self._agreement = agreement
-        self._side = party_side(agreement, b"")
+        self._side = agreement.kind.party_side()
         self._memory = self._memory.ended()
         return self
 
@@ -216,31 +212,25 @@ class Party:
             # Nothing has left: all is as it was, whatever went wrong and wherever. What was
             # reserved is void, and stays so if this is stored.
             tried = self._budget
-            self._go_back(before)
-            self.problem = problem
+            self._memory, self._budget, self._side = before
+            self._question, self.problem = None, problem
             if not isinstance(problem, Exception):
                 raise
             self._budget = self._budget.after_refusal(tried)
             self._keep(self._side)
-            if isinstance(problem, BadMessage | Unanswerable | FederationError):
-                return refusal(request, self.name, str(problem), before[0].count)
-            # It may have to do with the rows: not a word about it.
-            why = "the question could not be answered"
+            # Any other error may have to do with the rows: the server is not told.
+            told = isinstance(problem, BadMessage | Unanswerable | FederationError)
+            why = str(problem) if told else "the question could not be answered"
             return refusal(request, self.name, why, before[0].count)
 
     def _keep(self, side: PartySide | None) -> None:
         if self.store is not None:
             self.store(self._written(side))
 
-    def _mutable(self) -> tuple[Memory, OwnBudget, PartySide | None]:
+    def _mutable(self) -> tuple[Memory, Account, PartySide | None]:
         """All that a message may change: what was said, the account, the protection's side."""
         side = None if self._side is None else self._side.copy()
         return self._memory, copy.copy(self._budget), side
-
-    def _go_back(self, before: tuple[Memory, OwnBudget, PartySide | None]) -> None:
-        """As it was before a message, whichever side it is and however far the message came."""
-        self._memory, self._budget, self._side = before
-        self._question = None
 
     def _answer(self, request: Request, before: PartySide | None) -> tuple[Memory, bytes]:
         agreement, memory = self._agreement, self._memory
@@ -249,22 +239,21 @@ class Party:
         if request.federation != agreement.hash:
             raise BadMessage("the request is for another federation")
         if request.round == 0:
-            return self._begin(request)
+            return self._begin(request, agreement, self._side)
         if request.run != memory.run or request.plan != memory.plan:
             raise BadMessage("the request belongs to no run that this party is in")
         self._know_rows(memory)
         if request.round > memory.round:
             if not request.question:
                 raise BadMessage("the round begins without a question")
-            memory = self._consider(request)
+            memory = self._consider(request, agreement)
         elif request.round < memory.round or request.step <= memory.step:
             raise BadMessage("the request is a replay: its round is over")
         elif request.question not in (b"", memory.question):
             raise BadMessage("a round has one question")
         else:
             memory = replace(memory, step=request.step)
-        question = self._question or read_question(memory.question)
-        self._question = question
+        question = self._question = self._question or Question.from_bytes(memory.question)
         kept = memory.numbers
 
         def numbers() -> Any:
@@ -273,10 +262,11 @@ class Party:
                 # All that is stored of this message is its cost: asked again, it is begun again.
                 self._budget = bill(question, memory, self._budget, agreement)
                 self._keep(before)
-                kept = self._numbers(question, memory)
+                source = self._source(bool(question.prices), memory)
+                kept = answer(question, source, agreement, memory.noise)
             return kept
 
-        inside = Inside(
+        this = PartyRound(
             agreement,
             self.name,
             memory.run,
@@ -288,34 +278,30 @@ class Party:
             lambda: sizes(question.query, self.features),
             memory.about,
         )
-        payload = self._side.handle(request.payload, inside)
+        payload = self._side.handle(request.payload, this)
         return memory.said(kept), payload
 
-    def _numbers(self, question: Question, memory: Memory) -> Any:
-        """What goes into the round's sum, as often as it is computed."""
-        assert self._agreement is not None
+    def _source(self, private: bool, memory: Memory) -> LocalSource:
+        """What sums the rows: it draws the same in a round, as often as it is asked."""
         if self._drawn[0] != memory.draws:
             self._drawn = memory.draws, self._held.drawn_by(drawing(memory.draws, "persons"))
-        source = self._drawn[1].source(
-            bool(question.prices),
-            self.n_jobs,
-            derive(memory.draws, "cells"),
-            drawing(memory.key, "pairs"),
-        )
-        return answer(question, source, self._agreement, memory.noise)
+        cells, pairs = derive(memory.draws, "cells"), drawing(memory.key, "pairs")
+        return self._drawn[1].source(private, self.n_jobs, cells, pairs)
 
     def _know_rows(self, memory: Memory) -> None:
         """Refuse to go on with a run, after a restart, about other rows than it began with.
 
-        Its masks would hide two sums, and so show their difference. Only the owner hears why: that
-        rows have changed is nothing the server is told.
+        Its masks would hide two sums, and so show their difference. The owner is told why; the
+        server is not told that rows have changed.
         """
         if memory.rows != self._known:
             if not memory.knows(self._held.fingerprint):
                 raise ValueError("the party's rows are not those that the run began with")
             self._known = memory.rows
 
-    def _begin(self, request: Request) -> tuple[Memory, bytes]:
+    def _begin(
+        self, request: Request, agreement: Agreement, side: PartySide
+    ) -> tuple[Memory, bytes]:
         if request.run in self._memory.runs:
             raise BadMessage("the request is a replay: its run was begun before")
         if request.step or request.question:
@@ -325,26 +311,23 @@ class Party:
             raise BadMessage("the plan's hash is not that of its terms")
         if self.plans is not None and request.plan not in self.plans:
             raise BadMessage("this party takes no part in such a plan")
-        assert self._agreement is not None
-        assert self._side is not None
-        odd = self._held.unlike(self._agreement)
+        odd = self._held.unlike(agreement)
         if odd:
             raise BadMessage(odd)
         if terms.private is False:
-            check_exact(self._budget, self._agreement)
+            check_exact(self._budget, agreement)
         if terms.budget is not None and not self._budget.grants(terms.budget, terms.failure):
             raise BadMessage("the run's epsilon exceeds what is left of this party's own budget")
         self._question = None
         charged = bool(self._budget.of_run(len(self._memory.runs)))
         memory, masks = self._memory.begun(request, terms, self._held.fingerprint, charged)
-        self._side.begin(masks)
+        side.begin(masks)
         self._known = memory.rows
         return memory, pack("welcome", {"features": self.features, "columns": self.columns})
 
-    def _consider(self, request: Request) -> Memory:
+    def _consider(self, request: Request, agreement: Agreement) -> Memory:
         """Whether to answer a new question, and to go on with the round."""
-        assert self._agreement is not None
-        question = read_question(request.question)
+        question = Question.from_bytes(request.question)
         check_query(question.query, self.features, bool(question.prices))
         if question.prices and self.persons:
             check_persons(question.query)
@@ -356,11 +339,11 @@ class Party:
             self._memory.asked(request),
             partition=partition if cell is None else cell.count,
         )
-        charged = bill(question, memory, self._budget, self._agreement)
+        charged = bill(question, memory, self._budget, agreement)
         check_declared(memory, charged)
         if not question.prices and self._held.undeclared:
-            # Known of rows, so not a word of it before the question is one to be answered, and
-            # counted as an answer.
+            # This is known from the rows, so it is said only about a question that would be
+            # answered, and it counts as an answer.
             self._budget = charged
             raise Unanswerable("the rows hold values that are none of the categories agreed on")
         self._question = question
@@ -401,7 +384,7 @@ class Party:
             odd = f"its account is of {was}, which says nothing about {now}; begin a new one"
         if odd:
             raise ValueError(f"{self.name!r}: {odd}")
-        account = OwnBudget.of(body["account"])
+        account = Account.of(body["account"])
         if self._wanted is not None:
             account.limit_to(*self._wanted)
         self._keys, self._budget = Keys(**body["keys"]), account
@@ -409,10 +392,10 @@ class Party:
         self._question, self._known = None, b""
         if agreement is not None:
             self._agreement = agreement
-            self._side = party_side(agreement, body["side"])
+            self._side = agreement.kind.party_side(body["side"])
         return self
 
 
-def account_of(state: bytes) -> OwnBudget:
+def account_of(state: bytes) -> Account:
     """The account in a party's state, whatever its rows."""
-    return OwnBudget.of(unpack(state, "party", own=True)["account"])
+    return Account.of(unpack(state, "party", own=True)["account"])

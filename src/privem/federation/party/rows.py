@@ -1,4 +1,4 @@
-"""What a party holds: rows, with a target as their last column, or as codes of categories."""
+"""A party's rows: numbers, with a target as their last column, or codes of categories."""
 
 from __future__ import annotations
 
@@ -21,22 +21,13 @@ from ...data.read import refuse_kind
 from ...data.scan import ScanRows
 from ...models.categorical_mixture.model import codes_of, declared, told_apart
 from ..agreement import Agreement
-from .ratchet import fingerprint
-
-__all__ = [
-    "Categories",
-    "Holding",
-    "category_rows",
-    "code_bounds",
-    "column_bounds",
-    "plain_categories",
-]
+from .memory import fingerprint
 
 Categories = tuple[tuple[Any, ...], ...]
 
 
 @dataclass(frozen=True)
-class Holding:
+class PartyRows:
     """A party's rows, and what their columns mean."""
 
     rows: Rows
@@ -52,7 +43,7 @@ class Holding:
     @classmethod
     def of(
         cls, rows: Any, y: Any, categories: Any, groups: Any, header: bool | None = None
-    ) -> Holding:
+    ) -> PartyRows:
         """Whatever a party is given. Errors are for its owner's eyes."""
         if is_lazy(rows) and categories is not None:
             rows = rows.collect()
@@ -96,7 +87,7 @@ class Holding:
             return "its rows have other categories= than were agreed on"
         return ""
 
-    def _by_person(self, labels: Any) -> Holding:
+    def _by_person(self, labels: Any) -> PartyRows:
         if self.weighted:
             raise ValueError(
                 "a party's rows have weights or persons, not both: of a person's weights the cap "
@@ -104,7 +95,7 @@ class Holding:
             )
         return replace(self, owned=Owned.of(self.rows, labels))
 
-    def drawn_by(self, draw: Callable[[int], bytes]) -> Holding:
+    def drawn_by(self, draw: Callable[[int], bytes]) -> PartyRows:
         """The same, with the one row that stands for a person drawn from these bytes."""
         return self if self.owned is None else replace(self, owned=self.owned.drawn_by(draw))
 
@@ -127,7 +118,7 @@ class Holding:
         return self.owned.source(n_jobs, key, draw)
 
     @classmethod
-    def _coded(cls, rows: Any, categories: Any) -> Holding:
+    def _coded(cls, rows: Any, categories: Any) -> PartyRows:
         columns, names, weight, n = _columns(rows)
         known = declared(categories, None, len(columns))
         codes = np.empty((n, len(columns)), dtype=np.int32)

@@ -1,56 +1,82 @@
-"""CKKS as paper 001 describes it, for comparison only: exact fits, honest members.
+"""``protection="ckks"``: CKKS as Abu Hussein and Rodel (2023) describe it, for comparison only.
 
 Three vectors (counts, sums, second moments) per party, each in ciphertexts of its own; new keys
-every iteration, made by one and handed to all; every party opens every total. Parameters are those
-of TenSEAL's own introduction, which 001 points to. What 001 sends in the clear, each party's
-log-likelihood, is added to the first vector instead.
+every iteration, made by one party and handed to all; every party opens every total. Parameters are
+those of TenSEAL's own introduction, which the paper points to. The paper sends each party's
+log-likelihood in the clear; here it is added to the first vector.
 
-Not safe against anybody but an eavesdropper: decryptions of CKKS, as they leave here, carry an
-error from which the secret key can be computed (Li and Micciancio 2021).
+It is for exact fits among honest members, and safe against nobody but an eavesdropper: decryptions
+of CKKS carry an error from which the secret key can be computed (Li and Micciancio 2021).
 """
 
 from __future__ import annotations
 
-import copy
-from collections.abc import Generator
-from contextlib import suppress
-from typing import Any, Self
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
-from .. import boxes
 from ..errors import FederationError, TooFewParties
-from ..wire.codec import BadMessage, decode, encode
-from .base import Inside, Mail, Opened, Round
-from .encrypted import bfv as cipher
+from ..wire.codec import BadMessage
+from . import Leaves, Mail, Opened, PartyRound, Protection, ServerRound
+from .encrypted import bfv
 from .encrypted.shared_key import (
-    body_of,
-    check_counted,
-    enough,
-    key_in,
-    keys_from,
+    SharedKeyParty,
+    ask_for_keys,
+    ask_for_uploads,
+    check_enough,
+    nobody_opened,
     open_message,
-    sealed_from,
-    usable,
+    opened_by_one,
 )
-from .plain import numbers_from, numbers_message
 
-__all__ = ["CkksParty", "CkksServer"]
+if TYPE_CHECKING:
+    from ...core import Spent
+    from ..agreement import Agreement
 
 _DEGREE, _MODULI, _SCALE = 8192, [60, 40, 40, 60], 2.0**40
 
 
-def _vectors(leaves: tuple[tuple[str, int], ...]) -> list[np.ndarray]:
-    """Where counts (with all the rest), sums and second moments lie in the raveled statistic."""
-    places: dict[str, list[np.ndarray]] = {"a": [], "b": [], "c": []}
-    at = 0
-    for name, size in leaves:
-        key = {"total": "b", "second": "c"}.get(name, "a")
-        places[key].append(np.arange(at, at + size))
-        at += size
-    vectors = [np.concatenate(parts) for parts in places.values() if parts]
-    slots = _DEGREE // 2
-    return [v[at : at + slots] for v in vectors for at in range(0, len(v), slots)]
+@dataclass(frozen=True)
+class Vectors:
+    """A statistic as vectors under CKKS: counts (with all the rest), sums, second moments."""
+
+    leaves: Leaves
+    label: ClassVar[str] = "ckks"
+
+    @property
+    def places(self) -> list[NDArray[np.intp]]:
+        """Where the numbers of each ciphertext lie in the raveled statistic."""
+        places: dict[str, list[NDArray[np.intp]]] = {"a": [], "b": [], "c": []}
+        at = 0
+        for name, size in self.leaves:
+            key = {"total": "b", "second": "c"}.get(name, "a")
+            places[key].append(np.arange(at, at + size))
+            at += size
+        vectors = [np.concatenate(parts) for parts in places.values() if parts]
+        slots = _DEGREE // 2
+        return [v[at : at + slots] for v in vectors for at in range(0, len(v), slots)]
+
+    def keys(self) -> bytes:
+        """A new secret context, with its public key."""
+        ts = bfv.require()
+        context = ts.context(ts.SCHEME_TYPE.CKKS, _DEGREE, -1, _MODULI)
+        return bfv.written(context, secret=True, public=True)
+
+    def encrypt(self, context: Any, numbers: NDArray[Any]) -> tuple[bytes, ...]:
+        """A ciphertext for each vector."""
+        vector = bfv.require().ckks_vector
+        return tuple(vector(context, numbers[p], _SCALE).serialize() for p in self.places)
+
+    def decrypt(self, context: Any, sealed: tuple[bytes, ...], size: int) -> NDArray[Any]:
+        """The numbers, approximately."""
+        vector, places = bfv.require().ckks_vector_from, self.places
+        out = np.empty(sum(len(place) for place in places))
+        for place, part in zip(places, sealed, strict=True):
+            out[place] = vector(context, part).decrypt()
+        return out
 
 
 class CkksServer:
@@ -63,103 +89,72 @@ class CkksServer:
         """The number of the last keys."""
         return str(self._epoch).encode()
 
-    def collect(self, this: Round) -> Generator[Mail, Mail, Opened]:
+    def fresh_keys(self) -> None:
+        """Every round has new keys."""
+
+    def collect(self, this: ServerRound) -> Generator[Mail, Mail, Opened]:
         """One iteration."""
         self._epoch += 1
         keeper = this.active[0]
-        replies = yield {keeper: encode("make keys", {"epoch": self._epoch})}
-        made = keys_from(replies, keeper, this.agreement, {"public", "boxes"})
+        fields = {"public", "boxes"}
+        made = yield from ask_for_keys(keeper, self._epoch, this.agreement, fields)
         if made is None:
             raise TooFewParties(f"{keeper!r}, which makes the keys, has made none")
-        head = {"epoch": self._epoch, "keeper": keeper}
-        replies = yield {
-            name: encode("upload", {**head, "box": made["boxes"].get(name, b"")})
-            for name in this.active
-        }
         try:
-            context = cipher.load(made["public"])
+            context = bfv.load(made["public"])
         except Exception:
             raise FederationError(f"{keeper!r} made keys that cannot be read") from None
-        uploads, sizes = {}, [len(place) for place in _vectors(this.leaves)]
-        for name, body in usable(replies, "sealed", {"sealed"}).items():
-            with suppress(BadMessage):
-                sealed = sealed_from(body["sealed"])
-                uploads[name] = cipher.read(context, sealed, sizes, approximate=True)
-        enough(this, uploads)
-        total = cipher.add(uploads)
-        message = open_message(self._epoch, total, this.size, uploads)
-        replies = yield dict.fromkeys(uploads, message)
-        for opener in uploads:
-            with suppress(BadMessage):
-                numbers = numbers_from(replies.get(opener, b""), this.size, whole=False)
-                return Opened(numbers, tuple(uploads))
-        gone = ", ".join(uploads)
-        raise TooFewParties(f"no party was left to open the encrypted sum; missing: {gone}")
-
-
-class CkksParty:
-    """Encrypts three vectors; opens three totals."""
-
-    def __init__(self, state: bytes = b"") -> None:
-        self._run, self._epoch, self._secret = "", 0, b""
-        if state:
-            body = decode(state, own=True)[1]
-            self._run, self._epoch, self._secret = body["run"], body["epoch"], body["secret"]
-
-    def state(self) -> bytes:
-        """The key, its number and its run."""
-        return encode("ckks", {"run": self._run, "epoch": self._epoch, "secret": self._secret})
-
-    def copy(self) -> Self:
-        """The same key."""
-        return copy.copy(self)
-
-    def begin(self, secret: bytes) -> None:
-        """Nothing: keys and ciphertexts are fresh, and the numbers in them the same."""
-
-    def handle(self, payload: bytes, inside: Inside) -> bytes:
-        """Answer one payload."""
-        ts = cipher.require()
-        kind, body = body_of(
-            payload,
-            {
-                "make keys": {"epoch"},
-                "upload": {"epoch", "keeper", "box"},
-                "open": {"epoch", "sealed", "size", "parties"},
-            },
+        head, sizes = {"epoch": self._epoch, "keeper": keeper}, _sizes(this.leaves)
+        uploads = yield from ask_for_uploads(
+            this, head, made["boxes"], context, sizes, approximate=True
         )
-        if inside.run != self._run:
-            self._run, self._epoch, self._secret = inside.run, 0, b""
-        epoch = body["epoch"]
-        if inside.whole or type(epoch) is not int or epoch < self._epoch:
-            raise BadMessage("001's own way is for exact fits, with new keys every time")
-        purpose = inside.purpose("ckks", epoch)
-        if kind == "make keys":
-            return self._make(ts, epoch, purpose, inside)
-        if kind == "upload" and epoch != self._epoch:
-            self._secret = key_in(body["box"], body["keeper"], inside, purpose)
-            self._epoch = epoch
-        context = ts.context_from(self._secret)
-        places = _vectors(inside.leaves())
-        if kind == "upload":
-            numbers = inside.numbers()
-            parts = tuple(ts.ckks_vector(context, numbers[p], _SCALE).serialize() for p in places)
-            return encode("sealed", {"sealed": parts})
-        check_counted(body["parties"], inside.agreement)
-        out = np.empty(sum(len(p) for p in places))
-        for place, part in zip(places, sealed_from(body["sealed"]), strict=True):
-            out[place] = ts.ckks_vector_from(context, part).decrypt()
-        return numbers_message(out)
+        check_enough(this, uploads)
+        message = open_message(self._epoch, bfv.add(uploads), this.size, uploads)
+        replies = yield dict.fromkeys(uploads, message)
+        opened = opened_by_one(this, replies, uploads)
+        if opened is None:
+            raise nobody_opened(uploads)
+        return opened
 
-    def _make(self, ts: Any, epoch: int, purpose: bytes, inside: Inside) -> bytes:
-        context = ts.context(ts.SCHEME_TYPE.CKKS, _DEGREE, -1, _MODULI)
-        keys = {"save_galois_keys": False, "save_relin_keys": False}
-        secret = bytes(context.serialize(save_public_key=True, save_secret_key=True, **keys))
-        known = bytes(context.serialize(save_public_key=True, save_secret_key=False, **keys))
-        sealed = {
-            card.name: boxes.seal(secret, inside.box_key, card.box, purpose)
-            for card in inside.agreement.members
-            if card.name != inside.name
-        }
-        self._epoch, self._secret = epoch, secret
-        return encode("keys", {"public": known, "boxes": sealed})
+
+def _sizes(leaves: Leaves) -> list[int]:
+    return [len(place) for place in Vectors(leaves).places]
+
+
+def _cipher(this: PartyRound) -> Vectors:
+    if this.whole:
+        raise BadMessage("protection='ckks' is for exact fits")
+    return Vectors(this.leaves())
+
+
+class Ckks(Protection):
+    """``protection="ckks"``."""
+
+    trust = (
+        "As Abu Hussein and Rodel (2023) print it, for comparison. The server sees ciphertexts and "
+        "the totals as CKKS decrypts them, whose errors give the secret key away to it (Li and "
+        "Micciancio 2021): take it for no protection against the server. The server together with "
+        "any one party can open every upload."
+    )
+    keys = ("box",)
+    private_fits = False
+
+    def check_private(self, name: str, prices: Sequence[Spent], noise: Any, parties: int) -> None:
+        """There is no noise in the paper."""
+        raise ValueError(
+            "protection='ckks' is the protocol of Abu Hussein and Rodel (2023), which has no "
+            "noise: it is for exact fits; use 'masked' or 'encrypted'"
+        )
+
+    def server_side(self, agreement: Agreement, run: str, state: bytes = b"") -> CkksServer:
+        """Adds ciphertexts."""
+        bfv.require()
+        return CkksServer(state)
+
+    def party_side(self, state: bytes = b"") -> SharedKeyParty:
+        """Encrypts and opens."""
+        bfv.require()
+        return SharedKeyParty("ckks", _cipher, publishes=True, state=state)
+
+
+PROTECTION = Ckks()

@@ -1,8 +1,8 @@
-"""No protection beyond staying where the rows are: the federated EM of 001 (its FEM).
+"""No protection beyond staying where the rows are: plain federated EM.
 
-The server sees each party's numbers. In an exact fit those are its sums, from which 001 shows how
-single records are read off; under epsilon each party's numbers carry the whole noise, so that they
-are private by themselves.
+The server sees each party's numbers. In an exact fit those are its sums, from which single records
+can be read off; under epsilon each party's numbers carry the whole noise, so they are private by
+themselves.
 """
 
 from __future__ import annotations
@@ -10,16 +10,17 @@ from __future__ import annotations
 from collections.abc import Generator
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ...tree import Array, RunningSum
 from ..wire.codec import BadMessage, decode, encode
-from .base import Inside, Mail, Opened, Round
+from . import Mail, Opened, PartyRound, Protection, ServerRound
 
-__all__ = ["PlainParty", "PlainServer", "add", "numbers_from", "numbers_message"]
+if TYPE_CHECKING:
+    from ..agreement import Agreement
 
 
 def numbers_message(numbers: NDArray[Any]) -> bytes:
@@ -45,11 +46,11 @@ class _Vector:
 
 
 def add(parts: list[NDArray[Any]]) -> NDArray[Any]:
-    """The sum: modulo 2^64, or of doubles with their rounding errors carried along."""
+    """The sum: modulo 2^64, or of doubles with compensated rounding errors."""
     if parts[0].dtype == np.uint64:
         return np.asarray(np.add.reduce(parts, dtype=np.uint64))
     total = RunningSum[_Vector]()
-    with np.errstate(over="ignore", invalid="ignore"):  # which whoever reads the sum looks for
+    with np.errstate(over="ignore", invalid="ignore"):  # which the reader of the sum looks for
         for part in parts:
             total.add(_Vector(part))
         value = total.value()
@@ -58,46 +59,60 @@ def add(parts: list[NDArray[Any]]) -> NDArray[Any]:
 
 
 class PlainServer:
-    """Adds what comes."""
-
-    def __init__(self, state: bytes = b"") -> None:
-        pass
+    """Adds what comes. Nothing is kept between rounds."""
 
     def state(self) -> bytes:
-        """Nothing is kept."""
+        """Nothing."""
         return b""
 
-    def collect(self, this: Round) -> Generator[Mail, Mail, Opened]:
+    def fresh_keys(self) -> None:
+        """There are no keys."""
+
+    def collect(self, this: ServerRound) -> Generator[Mail, Mail, Opened]:
         """One message to each party."""
         replies = yield dict.fromkeys(this.active, b"")
         found = {}
         for name in sorted(replies):
             with suppress(BadMessage):  # what is malformed counts as missing
                 found[name] = numbers_from(replies[name], this.size, this.whole)
-        # Nobody is nothing: the caller refuses it, as it refuses too few.
+        # An empty sum is refused by the caller, as is one over too few parties.
         total = add(list(found.values())) if found else np.zeros(this.size)
         return Opened(total, tuple(found))
 
 
 class PlainParty:
-    """Sends its numbers."""
-
-    def __init__(self, state: bytes = b"") -> None:
-        pass
+    """Sends its numbers. Nothing is kept between messages."""
 
     def begin(self, secret: bytes) -> None:
-        """Nothing is made up."""
+        """Nothing is drawn."""
 
-    def handle(self, payload: bytes, inside: Inside) -> bytes:
+    def handle(self, payload: bytes, this: PartyRound) -> bytes:
         """The numbers."""
         if payload:
             raise BadMessage("unexpected payload")
-        return numbers_message(inside.numbers())
+        return numbers_message(this.numbers())
 
     def copy(self) -> Self:
-        """Nothing is kept."""
+        """The same."""
         return self
 
     def state(self) -> bytes:
-        """Nothing is kept."""
+        """Nothing."""
         return b""
+
+
+class Plain(Protection):
+    """``protection="plain"``."""
+
+    trust = "The server sees each party's own numbers in every round."
+
+    def server_side(self, agreement: Agreement, run: str, state: bytes = b"") -> PlainServer:
+        """Adds numbers."""
+        return PlainServer()
+
+    def party_side(self, state: bytes = b"") -> PlainParty:
+        """Sends numbers."""
+        return PlainParty()
+
+
+PROTECTION = Plain()

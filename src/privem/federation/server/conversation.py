@@ -1,29 +1,54 @@
-"""The server's end of the conversation: envelopes around a protection's mail."""
+"""The server's end of the conversation with parties: how bytes travel, and their envelopes."""
 
 from __future__ import annotations
 
-from collections.abc import Generator
-from dataclasses import dataclass, field
+from collections.abc import Generator, Iterable, Mapping
+from dataclasses import dataclass
 from itertools import count
+from typing import Protocol
 
 from ...run import drive
 from ..errors import FederationError, PartyRefused
-from ..protections.base import Mail, Opened
+from ..party.party import Party
+from ..protections import Mail, Opened
 from ..wire.codec import BadMessage
 from ..wire.messages import Request, read_reply
-from .counters import Counters
-from .journal import Journal
-from .transport import Transport
+from .journal import Counters, Journal
 
-__all__ = ["Talk"]
+
+class Transport(Protocol):
+    """Delivers a message to each of some parties; a party that does not answer is missing."""
+
+    def exchange(self, mail: Mapping[str, bytes]) -> dict[str, bytes]:
+        """Replies by party."""
+
+
+class InProcess:
+    """All parties in this process: simulations and tests.
+
+    Parameters
+    ----------
+    parties : iterable of Party
+    """
+
+    def __init__(self, parties: Iterable[Party]) -> None:
+        self.parties = {party.name: party for party in parties}
+
+    def exchange(self, mail: Mapping[str, bytes]) -> dict[str, bytes]:
+        """Ask one after the other."""
+        return {
+            name: self.parties[name].handle(message)
+            for name, message in mail.items()
+            if name in self.parties
+        }
 
 
 @dataclass(frozen=True)
-class Talk:
-    """One round's exchanges; ``questions`` go with requests to a party until it has answered.
+class Conversation:
+    """One round's exchanges.
 
-    ``refused`` collects refusals where they count as dropouts; where it is ``None`` one ends the
-    fit.
+    ``questions`` go with requests to a party until it has answered. ``refused`` collects refusals
+    where they count as dropouts; where it is ``None``, a refusal ends the fit.
     """
 
     transport: Transport
@@ -33,7 +58,7 @@ class Talk:
     plan: str
     round: int
     questions: dict[str, bytes]
-    counters: Counters = field(default_factory=Counters)
+    counters: Counters
     refused: dict[str, str] | None = None
 
     def drive(self, protocol: Generator[Mail, Mail, Opened]) -> Opened:
@@ -45,7 +70,7 @@ class Talk:
             raise FederationError(f"a party answered something else: {problem}") from None
 
     def exchange(self, mail: Mail, step: int) -> Mail:
-        """One exchange; a reply that is none counts as missing."""
+        """One exchange; a malformed reply counts as missing."""
         requests = {name: self._request(name, step, payload) for name, payload in mail.items()}
         sent = _written(requests)
         known = None if self.journal is None else self.journal.replies(sent)

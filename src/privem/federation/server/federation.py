@@ -11,24 +11,17 @@ from dataclasses import replace
 from typing import Any, Self
 
 from ...core import Block, Release, Stage
-from ..agreement import Agreement
+from ..agreement import Agreement, took_part
 from ..errors import FederationError, PartyRefused, TooFewParties
 from ..party.party import Party
 from ..party.rows import Categories, code_bounds, column_bounds
-from ..protections.base import Opened, Round
-from ..protections.encrypted.shared_key import EncryptedServer
-from ..protections.sides import server_side
-from ..sums import Question, on_grid, read, refuse_beforehand, sizes
-from ..trust import took_part, trust
+from ..protections import Opened, ServerRound
+from ..sums import check_possible, on_grid, read, sizes
 from ..wire.codec import BadMessage
-from ..wire.messages import RunTerms, read_question, read_welcome, write_question
+from ..wire.messages import Budget, Question, RunTerms, read_welcome
 from ..wire.queries import check_query
-from .conversation import Talk
-from .counters import Counters
-from .journal import Journal
-from .transport import InProcess, Transport
-
-__all__ = ["Federation"]
+from .conversation import Conversation, InProcess, Transport
+from .journal import Counters, Journal
 
 
 class Federation:
@@ -38,8 +31,8 @@ class Federation:
     ----------
     parties : sequence of Party
     protection : {"masked", "encrypted", "plain", "ckks"}
-        How sums are hidden on their way; :meth:`trust` says from whom. ``"ckks"`` is the scheme and
-        the protocol of paper 001, for comparison: for exact fits, with the paper's leaks.
+        How sums are hidden on their way; :meth:`trust` says from whom. ``"ckks"`` is the protocol
+        of Abu Hussein and Rodel (2023), for comparison: exact fits only, with the paper's leaks.
     dropouts : int
         How many parties may be missing from a sum, or refuse to be in it. With one or more there
         are private fits only: exact sums over different parties give single parties' sums away by
@@ -114,7 +107,7 @@ class Federation:
             first.categories,
             any(party.persons for party in parties),
         )
-        if not agreement.kind.noise:
+        if not agreement.kind.private_fits:
             warnings.warn(f"protection={protection!r}: {agreement.kind.trust}", stacklevel=2)
         for party in parties:
             party.join(agreement)
@@ -138,7 +131,7 @@ class Federation:
         self.agreement, self.transport, self.journal = agreement, transport, journal
         self.run = ""
         self._counters = Counters() if journal is None else journal.counters
-        self._server = server_side(agreement, self.run)
+        self._server = agreement.kind.server_side(agreement, self.run)
         self._plan = ""
         self._round = 0
         self._active: tuple[str, ...] = ()
@@ -211,7 +204,7 @@ class Federation:
 
     def trust(self, private: bool | None = None) -> str:
         """Who can learn what."""
-        return trust(self.agreement, private)
+        return self.agreement.trust(private)
 
     def statement(self) -> str:
         """Who can learn what from the last private run, and who took part in it."""
@@ -219,15 +212,14 @@ class Federation:
 
     def fresh_keys(self) -> None:
         """Have new encryption keys made before the next sum, where there are any."""
-        if isinstance(self._server, EncryptedServer):
-            self._server.fresh_keys()
+        self._server.fresh_keys()
 
     def begin(
         self,
         terms: Mapping[str, str],
         failure: float = 0.0,
         private: bool | None = None,
-        budget: tuple[float, float, str] | None = None,
+        budget: Budget | None = None,
     ) -> None:
         """Open a run: tell all parties what is fitted, and hear how many columns they have.
 
@@ -248,13 +240,13 @@ class Federation:
         self.run = uuid.uuid4().hex if self.journal is None else self.journal.run
         opening = RunTerms(terms, float(failure), private, budget)
         self._plan, self._round = opening.hash, 0
-        self._server = server_side(self.agreement, self.run)
+        self._server = self.agreement.kind.server_side(self.agreement, self.run)
         self._refused = {}
         if self.journal is not None and self.journal.began is not None:
             self._continue(self.journal.began)
             return
         mail = dict.fromkeys(self.agreement.names, opening.to_bytes())
-        replies = self._talk(bool(private)).exchange(mail, 0)
+        replies = self._conversation(bool(private)).exchange(mail, 0)
         self._counters.keep()
         if self.journal is not None and len(replies) < len(self.agreement.members):
             self.journal.fail()  # so that whoever is missing is asked again
@@ -295,16 +287,18 @@ class Federation:
             )
         self._active, self._features = tuple(began["active"]), began["features"]
         self._columns, self._refused = began["columns"], dict.fromkeys(began["refused"], "")
-        self._server = server_side(self.agreement, self.run, began["state"])
+        self._server = self.agreement.kind.server_side(self.agreement, self.run, began["state"])
 
-    def _talk(self, private: bool, questions: dict[str, bytes] | None = None) -> Talk:
-        """An exchange with parties; in private runs a refusal is a dropout, if any may drop out."""
-        head = (self.agreement.hash, self.run, self._plan, self._round)
+    def _conversation(
+        self, private: bool, questions: dict[str, bytes] | None = None
+    ) -> Conversation:
+        """With the parties; in private runs a refusal is a dropout, if any may drop out."""
+        head = (self.agreement.hash, self.run, self._plan, self._round, questions or {})
         refused = self._refused if private and self.agreement.dropouts else None
-        return Talk(self.transport, self.journal, *head, questions or {}, self._counters, refused)
+        return Conversation(self.transport, self.journal, *head, self._counters, refused)
 
     def _enough(self, parties: Sequence[str]) -> None:
-        needed = max(self.agreement.minimum, self.agreement.opened_by)
+        needed = self.agreement.least
         if len(parties) < needed:
             gone = [name for name in self.agreement.names if name not in parties]
             raise TooFewParties(
@@ -330,9 +324,9 @@ class Federation:
         private = stage.noise.private
         prices = stage.noise.price(stage.query) if private else ()
         question = Question(stage.name, stage.query, stage.noise, prices)
-        written = write_question(question)
-        check_query(read_question(written).query, self._features, private)
-        refuse_beforehand(question, self.agreement)
+        written = question.to_bytes()
+        check_query(Question.from_bytes(written).query, self._features, private)
+        check_possible(question, self.agreement)
         self._round += 1
         with self._complaining():
             opened = self._open(question, written)
@@ -347,23 +341,22 @@ class Federation:
         known = None if journal is None else journal.finished(number, written)
         if journal is not None and known is not None:
             if number == journal.rounds:
-                self._server = server_side(self.agreement, self.run, journal.state())
+                kind, state = self.agreement.kind, journal.state()
+                self._server = kind.server_side(self.agreement, self.run, state)
             self._refused |= dict.fromkeys(known.refused, "")
             return known
-        layout = sizes(question.query, self._features)
-        this = Round(
+        this = ServerRound(
             self.agreement,
-            self.run,
             number,
             self._active,
-            sum(size for _, size in layout),
             on_grid(question, self.agreement),
-            layout,
+            sizes(question.query, self._features),
             written,
         )
-        talk = self._talk(bool(question.prices), dict.fromkeys(self._active, written))
+        questions = dict.fromkeys(self._active, written)
         try:
-            opened = talk.drive(self._server.collect(this))
+            conversation = self._conversation(bool(question.prices), questions)
+            opened = conversation.drive(self._server.collect(this))
             gone = tuple(name for name in self._refused if name not in opened.parties)
             opened = replace(opened, refused=gone)
             self._enough(opened.parties)

@@ -10,9 +10,9 @@ exchange that too few parties answered is forgotten and sent again too: the roun
 
 ``rounds``: what was opened, appended once per round. ``state-N``: what the server keeps after N
 rounds; only the last is there. ``current``: replies of the round under way, emptied when it is
-over. ``counters``: see ``counters.py``. Entries carry their length and a checksum; a torn last
-entry is dropped. Nothing in them is more than what the server sees anyway, and its own key of a
-masked run.
+over. ``counters``: how many answers each party has given (:class:`Counters`). Entries carry their
+length and a checksum; a torn last entry is dropped. They hold nothing but what the server sees
+anyway, and its own key of a masked run.
 """
 
 from __future__ import annotations
@@ -25,12 +25,59 @@ from pathlib import Path
 from typing import Any
 
 from ...files import append_secret, write_secret
-from ..errors import FederationError
-from ..protections.base import Mail, Opened
-from ..wire.codec import decode, encode
-from .counters import Counters
+from ..errors import FederationError, OlderState
+from ..protections import Mail, Opened
+from ..wire.codec import BadMessage, decode, encode
+from ..wire.messages import Request
 
-__all__ = ["Journal"]
+
+class Counters:
+    """How many answers each party has given, as far as the server has heard, and the last request.
+
+    A party numbers its answers. A lower number than before, or the same number for another request,
+    means that a party was restored from a backup or that two processes answer in its name. This
+    finds accidents only: whoever means harm can number as they like.
+
+    Parameters
+    ----------
+    path : Path, optional
+        Where they are kept; by default nowhere, and they last as long as the object.
+    """
+
+    def __init__(self, path: Path | None = None) -> None:
+        self._path = path
+        self._last: dict[str, tuple[int, str]] = {}
+        if path is not None and path.exists():
+            known = decode(path.read_bytes(), own=True)[1]
+            self._last = {name: (count, asked) for name, (count, asked) in known.items()}
+        self._kept = dict(self._last)
+
+    def hear(self, name: str, request: Request, reply: bytes) -> None:
+        """Take note of a party's reply; raises :class:`OlderState` if it cannot be its next.
+
+        What is no reply to the request, such as an old one that was sent again, counts as none.
+        """
+        try:
+            kind, body = decode(reply)
+        except BadMessage:
+            return
+        if not isinstance(body, dict) or kind not in ("reply", "refusal"):
+            return
+        count = body.get("count")
+        if type(count) is not int or body | request.head(name) != body:
+            return
+        last, before = self._last.get(name, (0, ""))
+        asked = f"{request.run} {request.round} {request.step}"
+        if count < last or (count == last and kind == "reply" and asked != before):
+            raise OlderState(name)
+        if kind == "reply":
+            self._last[name] = (count, asked)
+
+    def keep(self) -> None:
+        """Store them, if they have changed."""
+        if self._path is not None and self._last != self._kept:
+            write_secret(self._path, encode("counters", self._last))
+            self._kept = dict(self._last)
 
 
 class Journal:

@@ -25,16 +25,6 @@ from typing import Any
 
 import numpy as np
 
-__all__ = [
-    "MAX_BYTES",
-    "MAX_HEADER",
-    "VERSION",
-    "BadMessage",
-    "decode",
-    "encode",
-    "of_another_version",
-]
-
 MAGIC = b"PVEM"
 # Of messages, states, journals and agreements alike: what one version wrote no other reads.
 VERSION = 2

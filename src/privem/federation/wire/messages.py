@@ -24,23 +24,10 @@ from ...accounting import ACCOUNTANTS
 from ...core import Spent
 from ...noise.discrete import Discrete
 from ...noise.exact import Exact
-from ..sums import Question
 from .codec import BadMessage, decode
 from .queries import pack, unpack
 
-__all__ = [
-    "Request",
-    "RunTerms",
-    "plan_hash",
-    "question_hash",
-    "read_question",
-    "read_reply",
-    "read_welcome",
-    "refusal",
-    "reply",
-    "write_question",
-]
-
+Budget = tuple[float, float, str]
 
 _KINDS: dict[str, type] = {
     "federation": str,
@@ -133,38 +120,40 @@ def read_welcome(message: bytes) -> tuple[int, tuple[str, ...] | None]:
     return features, columns
 
 
-def write_question(question: Question) -> bytes:
-    """A stage, as it travels."""
-    return pack("question", {k: getattr(question, k) for k in ("name", "query", "noise", "prices")})
+@dataclass(frozen=True)
+class Question:
+    """One stage, as it travels."""
 
+    name: str
+    query: Any
+    noise: Any
+    prices: tuple[Spent, ...]
+    """What the server charged; empty when exact."""
 
-def question_hash(message: bytes) -> bytes:
-    """Names a question with all that it says, its noise and lattice too."""
-    return hashlib.sha256(message).digest()
+    def to_bytes(self) -> bytes:
+        """As it travels."""
+        return pack("question", vars(self))
 
-
-def read_question(message: bytes) -> Question:
-    """Checked for form; what it asks is checked by ``wire.check_query`` and ``budget.believe``."""
-    body = unpack(message, "question")
-    if set(body) != {"name", "query", "noise", "prices"} or type(body["name"]) is not str:
-        raise BadMessage("the question's fields are not as they should be")
-    noise, prices = body["noise"], body["prices"]
-    if not isinstance(prices, tuple) or not all(isinstance(p, Spent) for p in prices):
-        raise BadMessage("the question's prices are malformed")
-    match noise:
-        case Exact():
-            sound = not prices
-        case Discrete(multiplier=multiplier, neighbours=neighbours, rows=rows):
-            numbers = all(type(v) in (int, float) and v > 0 for v in (multiplier, rows))
-            sound = numbers and neighbours in ("add-remove", "replace-one") and bool(prices)
-        case _:
-            sound = False
-    if not sound:
-        raise BadMessage("the question's noise is malformed")
-    return Question(body["name"], body["query"], noise, prices)
-
-
-Budget = tuple[float, float, str]
+    @classmethod
+    def from_bytes(cls, message: bytes) -> Question:
+        """Checked for form; ``check_query`` and ``believe`` check what it asks."""
+        body = unpack(message, "question")
+        if set(body) != {"name", "query", "noise", "prices"} or type(body["name"]) is not str:
+            raise BadMessage("the question's fields are not as they should be")
+        prices = body["prices"]
+        if not isinstance(prices, tuple) or not all(isinstance(p, Spent) for p in prices):
+            raise BadMessage("the question's prices are malformed")
+        match body["noise"]:
+            case Exact():
+                sound = not prices
+            case Discrete(multiplier=multiplier, neighbours=neighbours, rows=rows):
+                numbers = all(type(v) in (int, float) and v > 0 for v in (multiplier, rows))
+                sound = numbers and neighbours in ("add-remove", "replace-one") and bool(prices)
+            case _:
+                sound = False
+        if not sound:
+            raise BadMessage("the question's noise is malformed")
+        return cls(**body)
 
 
 @dataclass(frozen=True)
@@ -213,7 +202,11 @@ class RunTerms:
 
     @property
     def hash(self) -> str:
-        """Names them."""
+        """Names what is fitted, with which parameters, at what cost.
+
+        It does not bind the questions that follow: they may not exceed the budget, and a party's
+        own epsilon bounds them over all runs.
+        """
         every = [dict(self.terms), float(self.failure), self.private, self.budget]
         text = json.dumps(every, sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(text.encode("utf-8")).hexdigest()
@@ -224,17 +217,3 @@ def _sound(budget: Any, failure: float) -> bool:
         return False
     epsilon, delta, accountant = budget
     return 0 < epsilon < math.inf and failure <= delta < 1 and accountant in ACCOUNTANTS
-
-
-def plan_hash(
-    terms: Mapping[str, str],
-    failure: float = 0.0,
-    private: bool | None = None,
-    budget: Budget | None = None,
-) -> str:
-    """Names the terms of a run: what is fitted, with which parameters, at what cost.
-
-    It does not bind the questions that follow: they may not exceed the budget, and a party's own
-    epsilon bounds them over all runs.
-    """
-    return RunTerms(terms, failure, private, budget).hash

@@ -9,8 +9,13 @@ from hypothesis import given, settings
 from scipy.stats import hypergeom
 
 from privem.federation.protections.masked import Refused, TooFewParties
-from privem.federation.protections.masked.connected import FAILURE, check_neighbourhoods, surrounded
-from privem.federation.protections.masked.graph import neighbourhoods, spectral_bound
+from privem.federation.protections.masked.graph import (
+    FAILURE,
+    check_neighbourhoods,
+    neighbourhoods,
+    spectral_bound,
+    surrounded,
+)
 from privem.federation.protections.masked.messages import (
     BOX_BYTES,
     Phase,

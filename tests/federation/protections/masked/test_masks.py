@@ -6,13 +6,12 @@ import numpy as np
 import pytest
 from scipy.stats import chi2
 
+from privem.federation.primitives import expand, prf
 from privem.federation.protections.masked import masks as masks_module
 from privem.federation.protections.masked import party as party_module
-from privem.federation.protections.masked import session as session_module
+from privem.federation.protections.masked import state as state_module
 from privem.federation.protections.masked.masks import add_pair_mask, pad
 from privem.federation.protections.masked.messages import Phase, Reader
-from privem.federation.protections.masked.prg import expand
-from privem.federation.protections.masked.primitives import prf
 
 from .conftest import body
 
@@ -76,7 +75,7 @@ def test_a_planted_stuck_generator_is_seen(circle, monkeypatch):
 
 def test_planted_chains_that_stand_still_are_seen(circle, monkeypatch):
     # No round is told from another, and what was used is used again.
-    monkeypatch.setattr(session_module, "next_on_chain", lambda place: place)
+    monkeypatch.setattr(state_module, "next_on_chain", lambda place: place)
     monkeypatch.setattr(masks_module, "prf", lambda k, what, c=b"", n=32: prf(k, what, c[32:], n))
     ring = circle(5)
     rounds = []
@@ -90,7 +89,7 @@ def test_planted_chains_that_stand_still_are_seen(circle, monkeypatch):
 
 def test_chains_that_stand_still_alone_do_not_repeat_masks(circle, monkeypatch):
     # The context of the round is in every derived key: a second line of defence.
-    monkeypatch.setattr(session_module, "next_on_chain", lambda place: place)
+    monkeypatch.setattr(state_module, "next_on_chain", lambda place: place)
     ring = circle(5)
     rounds = []
     for number in range(2):

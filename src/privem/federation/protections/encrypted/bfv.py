@@ -4,13 +4,13 @@ Additions need no multiplicative depth, so the ring is the smallest with a 128-b
 security that holds the numbers: degree 4096, a modulus of 60 or 80 bits, no relinearisation or
 Galois keys used. All who encrypt hold the secret key, so encryption is symmetric: less noise.
 
-CKKS, which 001 uses, is not used for 001's protocol here. Its decryptions carry an error that
-depends on the secret key: given away, they give the key away (Li and Micciancio 2021). BFV adds
-integers modulo a prime t, exactly, as long as the noise, at most 21.5 per ciphertext, stays below
-Q/(2t): always, for so many parties as a :class:`Ring` is taken for. And it has twice the slots,
-each of more bits. (``ckks.py`` has CKKS as it is printed.)
+Abu Hussein and Rodel (2023) use CKKS. Its decryptions carry an error that depends on the secret
+key: published, they give the key away (Li and Micciancio 2021). BFV adds integers modulo a prime t,
+exactly, as long as the noise, at most 21.5 per ciphertext, stays below Q/(2t); a :class:`Ring`
+guarantees it for the number of parties it was chosen for. It also has twice the slots, each of more
+bits.
 
-*Whole* numbers modulo 2^64 take a slot each, under the larger prime. *Doubles* become integers of
+*Whole* numbers modulo 2^64 take a slot each, under the larger prime. *Doubles* become multiples of
 2^-56, cut into three limbs with a slot each; what comes out is the exact sum. The proof:
 ``docs/proofs/federation.md``, section 5.
 """
@@ -20,15 +20,13 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ...errors import FederationError
 from ...wire.codec import BadMessage
-
-__all__ = ["Limbs", "Ring", "Whole", "add", "for_numbers", "load", "public", "read", "require"]
 
 _DEGREE = 4096
 _FRESH = 21.5  # largest coefficient of a fresh error (SEAL: 21), and the encoder's rounding
@@ -60,11 +58,9 @@ class Ring:
     def keys(self) -> bytes:
         """A new secret context."""
         ts = require()
-        kind = ts.ENCRYPTION_TYPE.SYMMETRIC
-        moduli = list(self.moduli)
-        return _secret(
-            ts.context(ts.SCHEME_TYPE.BFV, _DEGREE, self.prime, moduli, encryption_type=kind)
-        )
+        kind, moduli = ts.ENCRYPTION_TYPE.SYMMETRIC, list(self.moduli)
+        context = ts.context(ts.SCHEME_TYPE.BFV, _DEGREE, self.prime, moduli, encryption_type=kind)
+        return written(context, secret=True)
 
     def adder(self) -> Any:
         """A context of these parameters that adds: no key is in it."""
@@ -121,15 +117,15 @@ def load(context: bytes) -> Any:
     return require().context_from(context)
 
 
-def _secret(context: Any) -> bytes:
-    keys = {"save_public_key": False, "save_galois_keys": False, "save_relin_keys": False}
-    return bytes(context.serialize(save_secret_key=True, **keys))
+def written(context: Any, *, secret: bool = False, public: bool = False) -> bytes:
+    """A context as bytes, with its secret or public key or with neither."""
+    keys = {"save_galois_keys": False, "save_relin_keys": False}
+    return bytes(context.serialize(save_secret_key=secret, save_public_key=public, **keys))
 
 
 def public(secret: bytes) -> bytes:
     """The parameters alone: enough to add, with no key of any kind."""
-    keys = {"save_public_key": False, "save_galois_keys": False, "save_relin_keys": False}
-    return bytes(load(secret).serialize(save_secret_key=False, **keys))
+    return written(load(secret))
 
 
 @dataclass(frozen=True)
@@ -137,21 +133,12 @@ class Whole:
     """Integers modulo 2^64 whose sum is known to lie within (-t/2, t/2)."""
 
     ring: Ring
+    label: ClassVar[str] = "keys for integers"
 
     @classmethod
     def of(cls, parties: int) -> Whole:
         """For so many parties."""
         return cls(_first((_WIDE,), parties))
-
-    @property
-    def bits(self) -> int:
-        """Of the plaintext modulus."""
-        return self.ring.bits
-
-    @property
-    def prime(self) -> int:
-        """The plaintext modulus t."""
-        return self.ring.prime
 
     def keys(self) -> bytes:
         """A new secret context."""
@@ -163,10 +150,9 @@ class Whole:
 
     def encrypt(self, context: Any, numbers: NDArray[Any]) -> tuple[bytes, ...]:
         """Ciphertexts of at most 4096 numbers each."""
-        whole = np.mod(numbers.view(np.int64), self.prime)
-        return self.ring.encrypt(
-            context, np.where(whole > self.prime // 2, whole - self.prime, whole)
-        )
+        prime = self.ring.prime
+        whole = np.mod(numbers.view(np.int64), prime)
+        return self.ring.encrypt(context, np.where(whole > prime // 2, whole - prime, whole))
 
     def decrypt(self, context: Any, sealed: tuple[bytes, ...], size: int) -> NDArray[Any]:
         """The sum, modulo t: uint64."""
@@ -175,10 +161,11 @@ class Whole:
 
 @dataclass(frozen=True)
 class Limbs:
-    """Doubles, as integers of 2^-56 in signed limbs whose sums over all parties fit a slot."""
+    """Doubles, as multiples of 2^-56 in signed limbs whose sums over all parties fit a slot."""
 
     parties: int
     ring: Ring
+    label: ClassVar[str] = "keys for doubles"
 
     @classmethod
     def of(cls, parties: int) -> Limbs:
@@ -228,11 +215,6 @@ class Limbs:
         return np.fromiter(map(math.fsum, zip(*columns, strict=True)), np.float64, size)
 
 
-def for_numbers(whole: bool, parties: int) -> Whole | Limbs:
-    """How numbers are encrypted: integers, or doubles."""
-    return Whole.of(parties) if whole else Limbs.of(parties)
-
-
 def read(
     context: Any, sealed: Sequence[bytes], sizes: Sequence[int], *, approximate: bool = False
 ) -> list[Any]:
@@ -244,7 +226,7 @@ def read(
     try:
         found = [vector(context, part) for part in sealed]
         fit = [part.size() for part in found] == list(sizes)
-    except Exception:  # Whatever TenSEAL makes of a stranger's bytes.
+    except Exception:  # TenSEAL raises all kinds of errors for bytes that are no ciphertext.
         fit = False
     if not fit:
         raise BadMessage("a ciphertext that cannot be read")

@@ -1,48 +1,57 @@
-"""Encrypted sums: BFV, by 001's protocol, packed, with keys the server never holds.
+"""Sums under homomorphic encryption, with one secret key that all parties hold, not the server.
 
-A party makes the keys and sends them to the others in sealed boxes that the server carries; each
-encrypts its numbers; the server adds ciphertexts; a party opens the sum. Two exchanges a round,
-and one more when keys are new (once a run, or when asked for).
+The protocol is that of Abu Hussein and Rodel (2023). One party makes the keys and sends them to the
+others in sealed boxes that the server carries; each party encrypts its numbers; the server adds
+ciphertexts; a party opens the sum. A round takes two exchanges, and one more when keys are new.
 
-One key serves all: whoever holds it can open any upload. So this protects against a server that
-follows the protocol and works with no party, and against nobody else; see ``trust.py``.
+Whoever holds the key can open any upload. So this protects against a server that follows the
+protocol and works with no party, and against nobody else.
 """
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Collection, Generator
+from collections.abc import Callable, Collection, Generator, Sequence
 from contextlib import suppress
-from typing import Any, Self
+from typing import Any, Protocol, Self
 
-import numpy as np
+from numpy.typing import NDArray
 
-from ... import boxes
+from ... import primitives
 from ...agreement import Agreement
 from ...errors import TooFewParties
 from ...wire.codec import BadMessage, decode, encode
-from ..base import Inside, Mail, Opened, Round
+from .. import Mail, Opened, PartyRound, ServerRound
 from ..plain import numbers_from, numbers_message
-from . import bfv as cipher
-
-__all__ = [
-    "EncryptedParty",
-    "EncryptedServer",
-    "body_of",
-    "check_counted",
-    "enough",
-    "key_in",
-    "keys_from",
-    "open_message",
-    "sealed_from",
-    "usable",
-]
+from . import bfv
 
 _MAX_CIPHERTEXTS = 2**12
-_KEYS = {True: "keys for integers", False: "keys for doubles"}  # other rings: never mixed up
+# What the server asks for, and the fields of it.
+_REQUESTS = {
+    "make keys": {"epoch"},
+    "upload": {"epoch", "keeper", "box"},
+    "open": {"epoch", "sealed", "size", "parties"},
+}
 
 
-def body_of(payload: bytes, fields: dict[str, set[str]]) -> tuple[str, dict[str, Any]]:
+class Cipher(Protocol):
+    """How numbers are encrypted: under BFV (:mod:`.bfv`) or CKKS."""
+
+    @property
+    def label(self) -> str:
+        """What the keys are for: those of different ciphers are never mixed up."""
+
+    def keys(self) -> bytes:
+        """A new secret context."""
+
+    def encrypt(self, context: Any, numbers: NDArray[Any]) -> tuple[bytes, ...]:
+        """Ciphertexts."""
+
+    def decrypt(self, context: Any, sealed: tuple[bytes, ...], size: int) -> NDArray[Any]:
+        """So many numbers."""
+
+
+def _body_of(payload: bytes, fields: dict[str, set[str]]) -> tuple[str, dict[str, Any]]:
     """Kind and body of a payload of one of these kinds, with exactly these fields."""
     kind, body = decode(payload)
     if kind not in fields or not isinstance(body, dict) or set(body) != fields[kind]:
@@ -50,7 +59,7 @@ def body_of(payload: bytes, fields: dict[str, set[str]]) -> tuple[str, dict[str,
     return kind, body
 
 
-def sealed_from(value: Any) -> tuple[bytes, ...]:
+def _sealed_from(value: Any) -> tuple[bytes, ...]:
     """Ciphertexts, checked for form."""
     sound = isinstance(value, tuple) and 0 < len(value) <= _MAX_CIPHERTEXTS
     if not sound or not all(isinstance(part, bytes) for part in value):
@@ -64,25 +73,28 @@ def open_message(epoch: int, sealed: Any, size: int, parties: Collection[str]) -
     return encode("open", body)
 
 
-def check_counted(parties: Any, agreement: Agreement) -> None:
+def _check_counted(parties: Any, agreement: Agreement) -> None:
     """Refuse a sum that, as the server says, is over fewer parties than were agreed on."""
     known = isinstance(parties, tuple) and all(name in agreement.names for name in parties)
-    if not known or len(set(parties)) < max(agreement.minimum, agreement.opened_by):
+    if not known or len(set(parties)) < agreement.least:
         raise BadMessage("the sum is over fewer parties than were agreed on")
 
 
-def usable(replies: Mail, kind: str, fields: set[str]) -> dict[str, dict[str, Any]]:
+def _usable(replies: Mail, kind: str, fields: set[str]) -> dict[str, dict[str, Any]]:
     """The replies of this form, by party; what is malformed counts as missing."""
     found = {}
     for name in sorted(replies):
         with suppress(BadMessage):
-            found[name] = body_of(replies[name], {kind: fields})[1]
+            found[name] = _body_of(replies[name], {kind: fields})[1]
     return found
 
 
-def keys_from(replies: Mail, keeper: str, agreement: Agreement, fields: set[str]) -> Any:
-    """The keys that a party made: a box for each of the others; ``None`` where it sent no such."""
-    made = usable(replies, "keys", fields).get(keeper)
+def ask_for_keys(
+    keeper: str, epoch: int, agreement: Agreement, fields: set[str]
+) -> Generator[Mail, Mail, dict[str, Any] | None]:
+    """Have a party make keys: a box for each of the others; ``None`` where it sent no such."""
+    replies = yield {keeper: encode("make keys", {"epoch": epoch})}
+    made = _usable(replies, "keys", fields).get(keeper)
     boxed = None if made is None else made["boxes"]
     others = {name for name in agreement.names if name != keeper}
     if not isinstance(boxed, dict) or set(boxed) != others:
@@ -90,196 +102,146 @@ def keys_from(replies: Mail, keeper: str, agreement: Agreement, fields: set[str]
     return made if all(isinstance(box, bytes) for box in boxed.values()) else None
 
 
-def key_in(box: Any, keeper: Any, inside: Inside, purpose: bytes) -> bytes:
-    """The keys that somebody has made and sent to this party."""
-    if keeper not in inside.agreement.names or not isinstance(box, bytes):
-        raise BadMessage("the keys come from nobody in the federation")
-    try:
-        sender = inside.agreement.card(keeper).box
-        secret = boxes.open_box(box, inside.box_key, sender, purpose)
-        cipher.load(secret)
-    except Exception:  # Whatever TenSEAL makes of what another party sends.
-        raise BadMessage(f"the keys that {keeper!r} has made do not open") from None
-    return secret
+def ask_for_uploads(
+    this: ServerRound,
+    head: dict[str, Any],
+    boxes: dict[str, bytes],
+    context: Any,
+    sizes: Sequence[int],
+    *,
+    approximate: bool = False,
+) -> Generator[Mail, Mail, dict[str, list[Any]]]:
+    """Every party's ciphertexts; those who lack a key are sent their box with it."""
+    replies = yield {
+        name: encode("upload", {**head, "box": boxes.get(name, b"")}) for name in this.active
+    }
+    uploads = {}
+    for name, body in _usable(replies, "sealed", {"sealed"}).items():
+        with suppress(BadMessage):
+            sealed = _sealed_from(body["sealed"])
+            uploads[name] = bfv.read(context, sealed, sizes, approximate=approximate)
+    return uploads
 
 
-def enough(this: Round, uploads: Collection[str]) -> None:
-    """Raise unless so many have sent their sums as must; says who has not."""
-    if len(uploads) < max(this.agreement.minimum, this.agreement.opened_by):
+def check_enough(this: ServerRound, uploads: Collection[str]) -> None:
+    """Raise unless enough parties have sent their sums; says who has not."""
+    if len(uploads) < this.agreement.least:
         gone = ", ".join(name for name in this.active if name not in uploads)
         raise TooFewParties(f"too few parties sent their sums, nothing was opened; missing: {gone}")
 
 
-class EncryptedServer:
-    """Carries boxes, adds ciphertexts; its parameters are its own, and it holds no key."""
-
-    def __init__(self, state: bytes = b"") -> None:
-        self._epoch, self._keeper, self._whole = 0, "", False
-        self._holders: set[str] = set()
-        self._boxes: dict[str, bytes] = {}  # of those who do not have their key yet
-        self._context: Any = None
-        if state:
-            body = decode(state, own=True)[1]
-            self._epoch, self._keeper = body["epoch"], body["keeper"]
-            self._boxes, self._whole = dict(body["boxes"]), body["whole"]
-            self._holders = set(body["holders"])
-
-    def state(self) -> bytes:
-        """Boxes not yet delivered, and who has a key."""
-        return encode(
-            "encrypted server",
-            {
-                "epoch": self._epoch,
-                "keeper": self._keeper,
-                "whole": self._whole,
-                "boxes": self._boxes,
-                "holders": sorted(self._holders),
-            },
-        )
-
-    def fresh_keys(self) -> None:
-        """Have new keys made before the next sum."""
-        self._keeper = ""
-
-    def collect(self, this: Round) -> Generator[Mail, Mail, Opened]:
-        """Keys if need be, uploads, the opening."""
-        served = set(this.active) <= {*self._boxes, *self._holders}
-        if not self._keeper or not served or self._whole != this.whole:
-            yield from self._keys(this)
-        scheme = cipher.for_numbers(this.whole, len(this.agreement.members))
-        if self._context is None:
-            self._context = scheme.ring.adder()
-        ask = {
-            name: encode(
-                "upload",
-                {
-                    "epoch": self._epoch,
-                    "keeper": self._keeper,
-                    "box": self._boxes.get(name, b""),
-                },
-            )
-            for name in this.active
-        }
-        replies = yield ask
-        uploads = {}
-        for name, body in usable(replies, "sealed", {"sealed"}).items():
-            with suppress(BadMessage):
-                sealed, sizes = sealed_from(body["sealed"]), scheme.sizes(this.size)
-                uploads[name] = cipher.read(self._context, sealed, sizes)
-                self._boxes.pop(name, None)
-        self._holders |= set(uploads)
-        enough(this, uploads)
-        total = cipher.add(uploads)
-        for opener in uploads:
-            message = open_message(self._epoch, total, this.size, uploads)
-            replies = yield {opener: message}
-            with suppress(BadMessage):
-                numbers = numbers_from(replies.get(opener, b""), this.size, this.whole)
-                return Opened(numbers, tuple(uploads))
-        gone = ", ".join(uploads)
-        raise TooFewParties(f"no party was left to open the encrypted sum; missing: {gone}")
-
-    def _keys(self, this: Round) -> Generator[Mail, Mail, None]:
-        for keeper in this.active:
-            self._epoch += 1
-            replies = yield {keeper: encode("make keys", {"epoch": self._epoch})}
-            made = keys_from(replies, keeper, this.agreement, {"boxes"})
-            if made is not None:
-                self._whole, self._context = this.whole, None
-                self._boxes, self._keeper = made["boxes"], keeper
-                self._holders = {keeper}
-                return
-        gone = ", ".join(this.active)
-        raise TooFewParties(f"no party was there to make keys; missing: {gone}")
+def opened_by_one(this: ServerRound, replies: Mail, uploads: Collection[str]) -> Opened | None:
+    """The sum, from the first party whose reply is one."""
+    for opener in uploads:
+        with suppress(BadMessage):
+            numbers = numbers_from(replies.get(opener, b""), this.size, this.whole)
+            return Opened(numbers, tuple(uploads))
+    return None
 
 
-class EncryptedParty:
-    """Makes or receives keys, encrypts its numbers, opens sums."""
+def nobody_opened(uploads: Collection[str]) -> TooFewParties:
+    """The error when no party answers with the opened sum."""
+    gone = ", ".join(uploads)
+    return TooFewParties(f"no party was left to open the encrypted sum; missing: {gone}")
 
-    def __init__(self, state: bytes = b"") -> None:
+
+class SharedKeyParty:
+    """Makes or receives keys, encrypts its numbers, opens sums.
+
+    Parameters
+    ----------
+    kind : str
+        What its state is called.
+    cipher : callable
+        How numbers of a round are encrypted.
+    publishes : bool
+        Whether the server is given a public key.
+    state : bytes
+    """
+
+    def __init__(
+        self,
+        kind: str,
+        cipher: Callable[[PartyRound], Cipher],
+        publishes: bool = False,
+        state: bytes = b"",
+    ) -> None:
+        self._kind, self._cipher, self._publishes = kind, cipher, publishes
         self._run, self._epoch, self._secret, self._whole = "", 0, b"", False
         self._context: Any = None
         if state:
             body = decode(state, own=True)[1]
             self._run, self._epoch, self._secret = body["run"], body["epoch"], body["secret"]
-            self._whole = body["whole"]
+            self._whole = body.get("whole", False)
 
     def state(self) -> bytes:
         """The key, its number, its run, and whether it is for integers."""
         key = {"run": self._run, "epoch": self._epoch, "secret": self._secret}
-        return encode("encrypted", {**key, "whole": self._whole})
+        return encode(self._kind, {**key, "whole": self._whole})
 
     def copy(self) -> Self:
         """The same key."""
         return copy.copy(self)
 
-    def _load(self) -> Any:
-        if self._context is None:
-            self._context = cipher.load(self._secret)
-        return self._context
-
     def begin(self, secret: bytes) -> None:
         """Nothing: keys, boxes and ciphertexts are fresh, and the numbers in them the same."""
 
-    def handle(self, payload: bytes, inside: Inside) -> bytes:
+    def handle(self, payload: bytes, this: PartyRound) -> bytes:
         """Answer one payload."""
-        kind, body = body_of(
-            payload,
-            {
-                "make keys": {"epoch"},
-                "upload": {"epoch", "keeper", "box"},
-                "open": {"epoch", "sealed", "size", "parties"},
-            },
-        )
-        if inside.run != self._run:
-            self._run = inside.run
+        kind, body = _body_of(payload, _REQUESTS)
+        cipher, epoch = self._cipher(this), body["epoch"]
+        if this.run != self._run:
+            self._run = this.run
             self._keep(0, b"", False)
-        epoch = body["epoch"]
         if type(epoch) is not int or epoch < self._epoch:
             raise BadMessage("these keys are no longer in use")
-        scheme = cipher.for_numbers(inside.whole, len(inside.agreement.members))
+        purpose = this.purpose(cipher.label, epoch)
         if kind == "make keys":
             if epoch == self._epoch:
                 raise BadMessage("these keys were made before")
-            return self._make(epoch, scheme, inside)
+            self._keep(epoch, cipher.keys(), this.whole)
+            return self._handed_out(purpose, this)
         if kind == "upload":
             if epoch != self._epoch:
-                self._receive(epoch, body["keeper"], body["box"], inside)
-            if self._whole != inside.whole:
+                secret = _received(body["box"], body["keeper"], purpose, this)
+                self._keep(epoch, secret, this.whole)
+            if self._whole != this.whole:
                 raise BadMessage("these keys are for other numbers")
-            return encode("sealed", {"sealed": scheme.encrypt(self._load(), inside.numbers())})
-        fits = epoch == self._epoch and self._secret and self._whole == inside.whole
+            return encode("sealed", {"sealed": cipher.encrypt(self._load(), this.numbers())})
+        fits = epoch == self._epoch and self._secret and self._whole == this.whole
         if not fits or type(body["size"]) is not int:
             raise BadMessage("there is no key to open this with")
-        check_counted(body["parties"], inside.agreement)
-        return numbers_message(
-            scheme.decrypt(self._load(), sealed_from(body["sealed"]), body["size"])
-        )
+        _check_counted(body["parties"], this.agreement)
+        sealed = _sealed_from(body["sealed"])
+        return numbers_message(cipher.decrypt(self._load(), sealed, body["size"]))
 
     def _keep(self, epoch: int, secret: bytes, whole: bool) -> None:
         self._epoch, self._secret, self._whole, self._context = epoch, secret, whole, None
 
-    def _make(self, epoch: int, scheme: cipher.Whole | cipher.Limbs, inside: Inside) -> bytes:
-        secret = scheme.keys()
-        purpose = inside.purpose(_KEYS[inside.whole], epoch)
-        sealed = {
-            card.name: boxes.seal(secret, inside.box_key, card.box, purpose)
-            for card in inside.agreement.members
-            if card.name != inside.name
+    def _load(self) -> Any:
+        if self._context is None:
+            self._context = bfv.load(self._secret)
+        return self._context
+
+    def _handed_out(self, purpose: bytes, this: PartyRound) -> bytes:
+        """The keys in a box for every other party."""
+        boxes = {
+            card.name: primitives.seal(self._secret, this.box_key, card.box, purpose)
+            for card in this.agreement.members
+            if card.name != this.name
         }
-        self._keep(epoch, secret, inside.whole)
-        return encode("keys", {"boxes": sealed})
-
-    def _receive(self, epoch: int, keeper: Any, box: Any, inside: Inside) -> None:
-        secret = key_in(box, keeper, inside, inside.purpose(_KEYS[inside.whole], epoch))
-        self._keep(epoch, secret, inside.whole)
+        known = {"public": bfv.written(self._load(), public=True)} if self._publishes else {}
+        return encode("keys", {**known, "boxes": boxes})
 
 
-def largest(prices: Any, noise: Any, parties: int) -> float:
-    """Bound, in lattice steps, on a noisy sum that BFV carries modulo its prime.
-
-    Fewer than 2^32 records are taken for granted; more would make a sum wrap: wrong, not unsafe.
-    """
-    rows = min(noise.rows, 2.0**32)
-    sizes = [rows * (s.sensitivity + s.slack) / s.grid + 64.0 * parties * s.steps for s in prices]
-    return float(np.max(sizes))
+def _received(box: Any, keeper: Any, purpose: bytes, this: PartyRound) -> bytes:
+    """The keys that another party has made and sent to this one."""
+    if keeper not in this.agreement.names or not isinstance(box, bytes):
+        raise BadMessage("the keys come from nobody in the federation")
+    try:
+        sender = this.agreement.card(keeper).box
+        secret = primitives.unseal(box, this.box_key, sender, purpose)
+        bfv.load(secret)
+    except Exception:  # TenSEAL raises all kinds of errors for bytes that are no context.
+        raise BadMessage(f"the keys that {keeper!r} has made do not open") from None
+    return secret

@@ -29,13 +29,15 @@ tests and simulations.
 The protocol and the argument why it is safe: ``docs/proofs/masked.md``.
 """
 
-from .errors import Refused, TooFewParties
+from ...errors import Refused, TooFewParties
+from ...primitives import Identity
 from .party import MaskedParty
-from .roster import Identity, Roster
-from .scheme import Scheme
+from .protection import PROTECTION
+from .scheme import Roster, Scheme
 from .server import MaskedSums, sum_in_process
 
 __all__ = [
+    "PROTECTION",
     "Identity",
     "MaskedParty",
     "MaskedSums",

@@ -16,25 +16,8 @@ from functools import cached_property
 
 import numpy as np
 
+from ...primitives import Words, expand, prf, stream
 from . import shamir
-from .prg import Words, expand, stream
-from .primitives import prf
-
-__all__ = [
-    "KEY",
-    "PAIR_BYTES",
-    "RECEIPT_BYTES",
-    "SEED",
-    "VOTE_BYTES",
-    "Pair",
-    "RoundSecrets",
-    "add_pair_mask",
-    "commitment",
-    "next_on_chain",
-    "pad",
-    "receipt",
-    "self_mask",
-]
 
 PAIR_BYTES = 96
 RECEIPT_BYTES = VOTE_BYTES = 16

@@ -47,29 +47,9 @@ from enum import IntEnum
 
 import numpy as np
 
-from .errors import Refused
-from .masks import RECEIPT_BYTES
-from .prg import Words
-from .primitives import BOX_OVERHEAD, KEY_BYTES, SIGNATURE_BYTES, TAG_BYTES, prf, tag
+from ...errors import Refused
+from ...primitives import BOX_OVERHEAD, KEY_BYTES, SIGNATURE_BYTES, TAG_BYTES, Words, prf, tag
 from .shamir import ELEMENT_BYTES
-
-__all__ = [
-    "BOX_BYTES",
-    "COMMITMENT_BYTES",
-    "CONTEXT_BYTES",
-    "KEYS_BYTES",
-    "RECEIPT_BYTES",
-    "ROW_BYTES",
-    "SHARE_BYTES",
-    "Phase",
-    "Reader",
-    "Reply",
-    "read_request",
-    "request",
-    "set_bytes",
-    "table",
-    "vector",
-]
 
 VERSION = 3
 CONTEXT_BYTES = 32

@@ -12,8 +12,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .errors import Refused
+from ...errors import Refused
+from ...primitives import KEY_BYTES, Identity, Words, open_box
 from .masks import (
+    RECEIPT_BYTES,
     VOTE_BYTES,
     RoundSecrets,
     add_pair_mask,
@@ -23,7 +25,6 @@ from .masks import (
 from .messages import (
     BOX_BYTES,
     KEYS_BYTES,
-    RECEIPT_BYTES,
     Phase,
     Reader,
     Reply,
@@ -32,18 +33,9 @@ from .messages import (
     table,
     vector,
 )
-from .prg import Words
-from .primitives import (
-    KEY_BYTES,
-    open_box,
-)
-from .roster import Identity
 from .scheme import MAX_RUN_BYTES, MAX_SIZE, Scheme, round_context, sum_context
-from .session import Run
 from .shamir import ELEMENT_BYTES, from_bytes
-from .state import Memory, Round
-
-__all__ = ["KEY_SHARE", "SEED_SHARE", "MaskedParty"]
+from .state import Memory, Round, Run
 
 SEED_SHARE, KEY_SHARE = b"\x00", b"\x01"
 MAX_SKIPPED = 1000  # Rounds that a party may miss: each is a step on every chain.

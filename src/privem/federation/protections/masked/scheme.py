@@ -1,32 +1,131 @@
-"""The public terms of a masked sum: who, how many at least, and who is whose peer."""
+"""The public terms of a masked sum: who takes part, how many at least, and who is whose peer."""
 
 from __future__ import annotations
 
 import hashlib
+import json
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TYPE_CHECKING
 
-from . import primitives
-from .connected import check_neighbourhoods
-from .graph import neighbourhoods, spectral_bound
-from .roster import Roster
+from ...errors import Refused
+from ...primitives import KEY_BYTES, require, verify, verifying_key
+from .graph import check_neighbourhoods, neighbourhoods, spectral_bound
 
-__all__ = [
-    "ALL_PAIRS",
-    "MAX_RUN_BYTES",
-    "MAX_SIZE",
-    "MIN_PARTIES",
-    "Scheme",
-    "round_context",
-    "sum_context",
-]
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
+MAX_PARTIES = 2**16
+_MAX_TEXT = 200
+_FIELDS = {"federation", "parties", "seed"}
 ALL_PAIRS = 64  # Up to so many parties everybody is everybody's peer.
 MIN_PARTIES = 3
 MAX_SIZE = 2**24
 MAX_RUN_BYTES = 64
 _LABEL = b"privem masked sum v3"
+
+
+@dataclass(frozen=True)
+class Roster:
+    """The parties of a federation and the keys they sign with.
+
+    Every party gets the roster from whoever founds the federation and checks it once; no message
+    of the server can change it, and every signature is bound to it.
+
+    Parameters
+    ----------
+    federation
+        A name that tells this federation from others.
+    parties
+        Party id to Ed25519 public key (32 bytes).
+    seed
+        32 public random bytes that fix the graph of peers (`graph.py`); needed above 64 parties.
+        Draw them *after* all keys are fixed, in a way no party and no server can steer.
+
+    Examples
+    --------
+    >>> from privem.federation.primitives import Identity
+    >>> keys = {name: Identity.new().public for name in ("c", "a", "b")}
+    >>> roster = Roster("trial", keys)
+    >>> roster.names, Roster.from_json(roster.to_json()) == roster
+    (('a', 'b', 'c'), True)
+    """
+
+    federation: str
+    parties: Mapping[str, bytes]
+    seed: bytes = b""
+
+    def __post_init__(self) -> None:
+        if not 0 < len(self.federation) <= _MAX_TEXT:
+            raise ValueError(f"a federation's name has 1 to {_MAX_TEXT} characters")
+        if not 0 < len(self.parties) <= MAX_PARTIES:
+            raise ValueError(f"a roster has 1 to {MAX_PARTIES} parties, got {len(self.parties)}")
+        if len(self.seed) not in (0, 32):
+            raise ValueError(f"the roster's seed has 32 bytes, got {len(self.seed)}")
+        ordered = {}
+        for name in sorted(self.parties):
+            key = bytes(self.parties[name])
+            if not isinstance(name, str) or not 0 < len(name) <= _MAX_TEXT:
+                raise ValueError(f"a party's id is a text of 1 to {_MAX_TEXT} characters")
+            if len(key) != KEY_BYTES:
+                raise ValueError(f"the key of {name!r} has {len(key)} bytes, not 32")
+            ordered[name] = key
+        if len(set(ordered.values())) != len(ordered):
+            raise ValueError("two parties of the roster have the same key")
+        object.__setattr__(self, "parties", ordered)
+
+    def __len__(self) -> int:
+        return len(self.parties)
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """The party ids in order; a party's place in it is its index."""
+        return tuple(self.parties)
+
+    @cached_property
+    def index(self) -> dict[str, int]:
+        """Party id to index."""
+        return {name: i for i, name in enumerate(self.names)}
+
+    @cached_property
+    def digest(self) -> bytes:
+        """SHA-256 of the roster's canonical text."""
+        return hashlib.sha256(self.to_json().encode()).digest()
+
+    @cached_property
+    def _verifying(self) -> dict[int, Ed25519PublicKey]:
+        return {}
+
+    def verify(self, index: int, signature: bytes, message: bytes) -> None:
+        """Refuse the message unless it is signed by the party with this index."""
+        key = self._verifying.get(index)
+        if key is None:
+            key = verifying_key(self.parties[self.names[index]])
+            self._verifying[index] = key
+        verify(key, signature, message, self.names[index])
+
+    def to_json(self) -> str:
+        """Return the canonical text: the same roster always gives the same characters."""
+        parties = {name: key.hex() for name, key in self.parties.items()}
+        content = {"federation": self.federation, "parties": parties, "seed": self.seed.hex()}
+        return json.dumps(content, sort_keys=True, separators=(",", ":"))
+
+    @classmethod
+    def from_json(cls, text: str) -> Roster:
+        """Read what `to_json` wrote; refuse anything else."""
+        try:
+            content = json.loads(text)
+            if not isinstance(content, dict) or set(content) != _FIELDS:
+                raise ValueError(f"a roster has the fields {sorted(_FIELDS)}")
+            parties = {name: bytes.fromhex(key) for name, key in content["parties"].items()}
+            roster = cls(content["federation"], parties, bytes.fromhex(content["seed"]))
+        except (ValueError, TypeError, AttributeError, KeyError) as error:
+            raise Refused(f"not a roster: {error}") from error
+        if roster.to_json() != text:
+            raise Refused("not a roster in its canonical form")
+        return roster
 
 
 def two_thirds(n: int) -> int:
@@ -70,7 +169,7 @@ class Scheme:
     quorum: int
 
     def __post_init__(self) -> None:
-        primitives.require()
+        require()
         n = len(self.roster)
         if n < MIN_PARTIES:
             raise ValueError(f"a masked sum needs {MIN_PARTIES} parties or more, got {n}")

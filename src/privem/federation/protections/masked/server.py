@@ -14,14 +14,12 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from .errors import Refused
+from ...errors import Refused
+from ...primitives import Words
+from .exchanges import Exchange, Exchanges
 from .messages import KEYS_BYTES, Reader, table
 from .party import MaskedParty
-from .prg import Words
 from .scheme import MAX_RUN_BYTES, MAX_SIZE, Scheme
-from .sum import Asking, Exchange
-
-__all__ = ["MaskedSum", "MaskedSums", "sum_in_process"]
 
 MaskedSum = Exchange[tuple[Words, list[str]]]
 _MAGIC = b"PVMV\x03"
@@ -133,22 +131,22 @@ class MaskedSums:
             raise ValueError(f"a sum has 1 to {MAX_SIZE} entries, got {size}")
         index = self._scheme.roster.index
         some = range(len(index)) if among is None else sorted(index[name] for name in among)
-        asking = Asking(
+        exchanges = Exchanges(
             self._scheme, self._run, self._session.secret, number, size, about, patience, self._tags
         )
-        return self._sum(asking, tuple(some))
+        return self._sum(exchanges, tuple(some))
 
-    def _sum(self, asking: Asking, some: tuple[int, ...]) -> MaskedSum:
+    def _sum(self, exchanges: Exchanges, some: tuple[int, ...]) -> MaskedSum:
         session = self._session
         if not session.keys:  # Parties believe them once: they are the run's, whatever follows.
-            keys = yield from asking.for_keys(some)
+            keys = yield from exchanges.for_keys(some)
             session = self._session = replace(session, keys=keys)
-        known = session.shares if session.number == asking.number else {}
-        shares = yield from asking.for_shares(some, session.keys, known)
-        total, counted, ahead = yield from asking.for_inputs(shares)
+        known = session.shares if session.number == exchanges.number else {}
+        shares = yield from exchanges.for_shares(some, session.keys, known)
+        total, counted, ahead = yield from exchanges.for_inputs(shares)
         # Only now: as long as the sum is not open, trying again is asking the same again.
-        self._session = replace(session, number=asking.number + 1, shares=ahead)
-        return total, sorted(asking.names[i] for i in counted)
+        self._session = replace(session, number=exchanges.number + 1, shares=ahead)
+        return total, sorted(exchanges.names[i] for i in counted)
 
 
 def sum_in_process(

@@ -15,9 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 
-from .errors import Refused
-
-__all__ = ["ELEMENT_BYTES", "PRIME", "combine", "element", "from_bytes", "split", "to_bytes"]
+from ...errors import Refused
 
 PRIME = 2**255 - 19
 ELEMENT_BYTES = 32

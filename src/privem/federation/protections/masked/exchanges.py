@@ -7,23 +7,30 @@ from typing import TypeVar
 
 import numpy as np
 
+from ...errors import Refused, TooFewParties
+from ...primitives import KEY_BYTES, Words, agreement_key, public_bytes, tag_key
 from . import messages, shamir
-from .errors import Refused, TooFewParties
-from .masks import KEY, SEED, VOTE_BYTES, add_pair_mask, commitment, pad, receipt, self_mask
+from .masks import (
+    KEY,
+    RECEIPT_BYTES,
+    SEED,
+    VOTE_BYTES,
+    add_pair_mask,
+    commitment,
+    pad,
+    receipt,
+    self_mask,
+)
 from .messages import COMMITMENT_BYTES, Phase, Reader, Reply, request, set_bytes, table
 from .party import KEY_SHARE, SEED_SHARE
-from .prg import Words
-from .primitives import KEY_BYTES, agreement_key, public_bytes, tag_key
 from .scheme import Scheme, round_context, sum_context
-
-__all__ = ["Asking", "Exchange"]
 
 T = TypeVar("T")
 Exchange = Generator[dict[str, bytes], dict[str, bytes], T]
 Rows = Mapping[int, bytes]
 
 
-class Asking:
+class Exchanges:
     """The exchanges of one sum; parties are known by their indices.
 
     Parameters
@@ -248,7 +255,7 @@ class Asking:
         self, reply: Reply, expected: Collection[int], total: Words
     ) -> dict[int, bytes]:
         reader = Reader(reply.body)
-        receipts = reader.table(messages.RECEIPT_BYTES, expected)
+        receipts = reader.table(RECEIPT_BYTES, expected)
         masked = reader.vector(self.size)
         reader.end()
         if receipts.keys() != set(expected):
