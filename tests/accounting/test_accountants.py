@@ -29,7 +29,7 @@ from privem.accounting import (
     which,
 )
 from privem.accounting.gdp import hockey_stick
-from privem.accounting.randomized_response import log_moment
+from privem.accounting.rdp import log_moment
 
 multipliers = st.floats(0.2, 200.0)
 epsilons = st.floats(0.01, 20.0)

@@ -13,9 +13,8 @@ True
 
 from __future__ import annotations
 
-from .as_dict import from_dict, to_dict
-from .auto import which
-from .calibrate import calibrate, mu_for, mu_total
+from .accountant import Accountant, NotValid
+from .calibrate import calibrate
 from .events import (
     Composed,
     Event,
@@ -26,9 +25,11 @@ from .events import (
     Nothing,
     compose,
     flatten,
+    from_dict,
+    to_dict,
 )
-from .registry import ACCOUNTANTS, Accountant, accountant_named
-from .verbs import NotValid
+from .gdp import mu_for, mu_total
+from .registry import ACCOUNTANTS, accountant_named, which
 
 __all__ = [
     "ACCOUNTANTS",

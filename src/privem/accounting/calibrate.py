@@ -7,12 +7,9 @@ from collections.abc import Callable
 
 from scipy.optimize import brentq
 
+from .accountant import NotValid, check_delta, check_epsilon
 from .events import Event
-from .gdp import mu_for, mu_total
 from .registry import accountant_named
-from .verbs import NotValid, check_delta, check_epsilon
-
-__all__ = ["calibrate", "mu_for", "mu_total"]
 
 _LEAST, _MOST = 2.0**-60, 2.0**60
 _SLOW = ("pld", "rdp")

@@ -11,6 +11,14 @@ sigma^4) per coordinate of a *rounded continuous* Gaussian of variance sigma^2 -
 and rounding is post-processing. So mu^2 grows by the factor 1/(1 - 1/(12 sigma^2)), delta by (1 +
 e^eps) times the total variation. At sigma = 2^24 steps that is 3e-16 and 5e-32. Proof:
 docs/proofs/accounting.md, section 2.
+
+Examples
+--------
+>>> from privem.accounting.events import Composed, Gaussian
+>>> round(GDP.epsilon(Composed(((Gaussian(65.2875, steps=2**24), 420),)), 1e-4), 4)
+1.0
+>>> round(GDP.delta(Gaussian(1.0), 1.0), 6)
+0.126937
 """
 
 from __future__ import annotations
@@ -21,8 +29,8 @@ from functools import lru_cache
 
 from scipy.special import erfcx, ndtr, ndtri
 
+from .accountant import TINY, Accountant, NotValid, check_delta, check_epsilon, smallest
 from .events import Event, Gaussian, Tally, tally
-from .verbs import TINY, NotValid, check_delta, check_epsilon, delta_of, epsilon_of, smallest
 
 _U = 2.0**-53
 _LEAST_STEPS = 8.0
@@ -178,18 +186,6 @@ def _delta(bill: Tally, epsilon: float) -> float:
     return min(1.0, _curve(mu, drift, min(epsilon, _turning_point(mu, drift))))
 
 
-def delta(event: Event, epsilon: float) -> float:
-    """Delta at a given epsilon.
-
-    Examples
-    --------
-    >>> from privem.accounting.events import Gaussian
-    >>> round(delta(Gaussian(1.0), 1.0), 6)
-    0.126937
-    """
-    return delta_of(event, epsilon, _delta)
-
-
 def _epsilon(bill: Tally, delta: float) -> float:
     _refuse_laplace(bill)
     return _on_curve(*gaussian_curve(bill), delta)
@@ -212,13 +208,4 @@ def _on_curve(mu: float, drift: float, delta: float) -> float:
     return smallest(lambda x: _curve(mu, drift, x) <= delta, 0.0, high)
 
 
-def epsilon(event: Event, delta: float) -> float:
-    """Epsilon at a given delta.
-
-    Examples
-    --------
-    >>> from privem.accounting.events import Composed, Gaussian
-    >>> round(epsilon(Composed(((Gaussian(65.2875, steps=2**24), 420),)), 1e-4), 4)
-    1.0
-    """
-    return epsilon_of(event, delta, _epsilon)
+GDP = Accountant.of("gdp", _epsilon, _delta)

@@ -2,24 +2,32 @@
 
 All Gaussian releases are one Gaussian of the composed mu, so they enter as a single loss
 distribution; each Laplace release enters as randomized response, its worst case (see
-`randomized_response`). Discrete Gaussian noise enters as in `gdp`: as the rounded continuous
+`rdp`). Discrete Gaussian noise enters as in `gdp`: as the rounded continuous
 Gaussian of variance sigma^2 - 1/12, a post-processing of the continuous one, plus (1 + e^eps) times
 the total variation between them. The library's own discrete Gaussian would be exact in one
 dimension only (many coordinates have no worst shift) and cannot reach 2^24 steps.
 
 The library rounds losses pessimistically (Doroshenko et al. 2022, algorithm 1) but convolves by
 FFT, whose rounding has no sign; `_slack` bounds it and is added to delta.
+
+Examples
+--------
+>>> from privem.accounting.events import Gaussian, Laplace, compose
+>>> round(PLD.epsilon(compose(Gaussian(5.0, steps=2**24), Laplace(4.0)), 1e-6), 2)
+1.06
+>>> round(PLD.delta(Laplace(1.0), 0.5), 4)
+0.2876
 """
 
 from __future__ import annotations
 
 import functools
 import math
+from typing import Any
 
-from . import library
-from .events import Event, Laplace, Tally
+from .accountant import Accountant, smallest
+from .events import Laplace, Tally
 from .gdp import discreteness, gaussian_curve
-from .verbs import delta_of, epsilon_of, smallest
 
 _TRUNCATED = 1e-20
 _MOST_CELLS = 400_000
@@ -33,10 +41,10 @@ def _spread(mu: float, laplaces: tuple[tuple[Laplace, int], ...]) -> float:
 
 
 @functools.lru_cache(maxsize=16)
-def _loss(
-    mu: float, laplaces: tuple[tuple[Laplace, int], ...]
-) -> tuple[library.LossDistribution, float]:
+def _loss(mu: float, laplaces: tuple[tuple[Laplace, int], ...]) -> tuple[Any, float]:
     """Composed loss distribution and a bound on its rounding error in delta."""
+    from dp_accounting.pld import privacy_loss_distribution as library
+
     spread = _spread(mu, laplaces)
     # The library cuts Gaussian losses where their tail falls below e^-90, past 13 standard
     # deviations on each side.
@@ -45,9 +53,15 @@ def _loss(
     # response needs a few cells between its two losses; and the number of cells must stay in hand.
     finest = min([spread / 1000, 0.01, *(event.epsilon / 4 for event, _ in laplaces)])
     interval = max(finest, (reach + mu * mu) / _MOST_CELLS)
-    parts = [library.gaussian_loss(mu, interval)] if mu else []
+    cells = {"value_discretization_interval": interval}
+    parts = []
+    if mu:
+        parts = [library.from_gaussian_mechanism(1.0 / mu, log_mass_truncation_bound=-90, **cells)]
     for event, count in laplaces:
-        single = library.pure_loss(event.epsilon, interval)
+        # Discrete Laplace noise at sensitivity one step: randomized response.
+        single = library.from_discrete_laplace_mechanism(
+            event.epsilon, sensitivity=1, use_connect_dots=True, **cells
+        )
         parts.append(single if count == 1 else single.self_compose(count, _TRUNCATED))
     total = functools.reduce(lambda one, other: one.compose(other, _TRUNCATED), parts)
     return total, _slack(reach / interval, sum(n for _, n in laplaces))
@@ -102,31 +116,10 @@ def _epsilon(bill: Tally, delta: float) -> float:
     return smallest(lambda x: _delta_at(bill, [x])[0] <= delta, grid[first - 1], grid[first], 1e-9)
 
 
-def epsilon(event: Event, delta: float) -> float:
-    """Epsilon at a given delta; infinite where delta is below what float64 convolution resolves.
-
-    Examples
-    --------
-    >>> from privem.accounting.events import Gaussian, Laplace, compose
-    >>> round(epsilon(compose(Gaussian(5.0, steps=2**24), Laplace(4.0)), 1e-6), 2)
-    1.06
-    """
-    return epsilon_of(event, delta, _epsilon)
-
-
 def _delta(bill: Tally, epsilon: float) -> float:
     # Smaller epsilons imply this one, so take the least over them: the drift term grows with
     # epsilon.
     return min(1.0, *_delta_at(bill, [epsilon * i / 32 for i in range(33)]))
 
 
-def delta(event: Event, epsilon: float) -> float:
-    """Delta at a given epsilon.
-
-    Examples
-    --------
-    >>> from privem.accounting.events import Laplace
-    >>> round(delta(Laplace(1.0), 0.5), 4)
-    0.2876
-    """
-    return delta_of(event, epsilon, _delta)
+PLD = Accountant.of("pld", _epsilon, _delta)

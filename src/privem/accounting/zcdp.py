@@ -12,19 +12,25 @@ tight: delta = inf over alpha > 1 of e^((alpha-1)(alpha rho - eps)) (1 - 1/alpha
 order solves one monotone equation: t^2 rho + ln(1+t) = ln(1/delta) for a given delta, and (1 + 2t)
 rho - ln(1 + 1/t) = eps for a given eps. Every t gives a true bound, so an inexact root costs a
 little tightness and no privacy.
+
+Examples
+--------
+>>> from privem.accounting.events import Composed, Gaussian
+>>> release = Composed(((Gaussian(90.284), 420),))
+>>> round(ZCDP.epsilon(release, 1e-4), 3), round(ZCDP_LOOSE.epsilon(release, 1e-4), 3)
+(0.776, 1.0)
+>>> round(ZCDP.delta(Gaussian(4.0), 1.0), 6), round(ZCDP_LOOSE.delta(Gaussian(4.0), 1.0), 6)
+(1.2e-05, 0.000549)
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from functools import lru_cache
-from typing import Literal
+from functools import lru_cache, partial
 
-from .events import Event, Tally
-from .verbs import TINY, delta_of, epsilon_of
-
-Conversion = Literal["tight", "loose"]
+from .accountant import TINY, Accountant
+from .events import Tally
 
 
 def rho_total(bill: Tally) -> float:
@@ -37,11 +43,6 @@ def rho_total(bill: Tally) -> float:
     )
     doubled = [count * square for square, count in squares]
     return 0.5 * math.fsum(doubled) * (1 + 2.0**-50)
-
-
-def _check(conversion: str) -> None:
-    if conversion not in ("tight", "loose"):
-        raise ValueError(f"conversion must be 'tight' or 'loose', got {conversion!r}")
 
 
 def _root(rising: Callable[[float], float]) -> float:
@@ -98,31 +99,16 @@ def tight_delta(rho: float, epsilon: float) -> float:
     return max(math.exp(min(0.0, exponent + 2.0**-50 * scale)), TINY)
 
 
-def _epsilon(bill: Tally, delta: float, conversion: Conversion) -> float:
-    _check(conversion)
+def _epsilon(bill: Tally, delta: float, loose: bool) -> float:
     rho = rho_total(bill)
-    if conversion == "tight" or delta == 0:
+    if not loose or delta == 0:
         return tight_epsilon(rho, delta)
     return rho + 2 * math.sqrt(rho * -math.log(delta))
 
 
-def epsilon(event: Event, delta: float, conversion: Conversion = "tight") -> float:
-    """Epsilon at a given delta.
-
-    Examples
-    --------
-    >>> from privem.accounting.events import Composed, Gaussian
-    >>> release = Composed(((Gaussian(90.284), 420),))
-    >>> round(epsilon(release, 1e-4), 3), round(epsilon(release, 1e-4, conversion="loose"), 3)
-    (0.776, 1.0)
-    """
-    return epsilon_of(event, delta, lambda bill, rest: _epsilon(bill, rest, conversion))
-
-
-def _delta(bill: Tally, epsilon: float, conversion: Conversion) -> float:
-    _check(conversion)
+def _delta(bill: Tally, epsilon: float, loose: bool) -> float:
     rho = rho_total(bill)
-    if conversion == "tight":
+    if not loose:
         return tight_delta(rho, epsilon)
     if epsilon <= rho:
         return 1.0
@@ -130,13 +116,7 @@ def _delta(bill: Tally, epsilon: float, conversion: Conversion) -> float:
     return max(math.exp(-exponent * (1 - 2.0**-48)), TINY)
 
 
-def delta(event: Event, epsilon: float, conversion: Conversion = "tight") -> float:
-    """Delta at a given epsilon.
-
-    Examples
-    --------
-    >>> from privem.accounting.events import Gaussian
-    >>> round(delta(Gaussian(4.0), 1.0), 6), round(delta(Gaussian(4.0), 1.0, conversion="loose"), 6)
-    (1.2e-05, 0.000549)
-    """
-    return delta_of(event, epsilon, lambda bill, rest: _delta(bill, rest, conversion))
+ZCDP, ZCDP_LOOSE = (
+    Accountant.of(name, partial(_epsilon, loose=loose), partial(_delta, loose=loose))
+    for name, loose in (("zcdp", False), ("zcdp-loose", True))
+)

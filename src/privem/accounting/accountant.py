@@ -1,9 +1,8 @@
-"""The two functions of every accountant, `epsilon` and `delta`, and what they share.
+"""What every accountant is: two functions, `epsilon(event, delta)` and `delta(event, epsilon)`.
 
 An accountant supplies two cores that price noise alone: `(tally, delta) -> epsilon` and `(tally,
-epsilon) -> delta`. `epsilon_of` and `delta_of` turn them into `epsilon(event, delta)` and
-`delta(event, epsilon)`: they check the numbers, settle exact releases and empty events, and
-take failure probabilities off the budget.
+epsilon) -> delta`. `Accountant.of` turns them into the two functions: these check the numbers,
+settle exact releases and empty events, and take failure probabilities off the budget.
 """
 
 from __future__ import annotations
@@ -11,6 +10,8 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
 
 from .events import Event, Tally, tally
 
@@ -50,7 +51,21 @@ def check_delta(delta: float, *, zero: bool = True) -> float:
     return number
 
 
-def epsilon_of(event: Event, delta: float, core: Core) -> float:
+@dataclass(frozen=True)
+class Accountant:
+    """A name and two functions: `epsilon(event, delta)` and `delta(event, epsilon)`."""
+
+    name: str
+    epsilon: Callable[[Event, float], float]
+    delta: Callable[[Event, float], float]
+
+    @classmethod
+    def of(cls, name: str, epsilon: Core, delta: Core) -> Accountant:
+        """An accountant made of two cores."""
+        return cls(name, partial(_epsilon_of, core=epsilon), partial(_delta_of, core=delta))
+
+
+def _epsilon_of(event: Event, delta: float, core: Core) -> float:
     """Epsilon of `event` at `delta`, given a core that prices its noise for the rest of delta."""
     delta = check_delta(delta)
     bill = tally(event)
@@ -63,7 +78,7 @@ def epsilon_of(event: Event, delta: float, core: Core) -> float:
     return max(0.0, core(bill, rest)) * UP
 
 
-def delta_of(event: Event, epsilon: float, core: Core) -> float:
+def _delta_of(event: Event, epsilon: float, core: Core) -> float:
     """Delta of `event` at `epsilon`, given a core that prices its noise."""
     epsilon = check_epsilon(epsilon, zero=True)
     bill = tally(event)
