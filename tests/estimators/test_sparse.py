@@ -43,7 +43,9 @@ def test_starts_that_draw_rows(init):
 
 def test_no_dense_copy_is_ever_made():
     n, d = 30_000, 400  # 96 megabytes if it were dense
-    X = scipy.sparse.random_array((n, d), density=0.001, format="csr", rng=0)
+    rng = np.random.default_rng(0)
+    cells = rng.integers(n, size=12_000), rng.integers(d, size=12_000)
+    X = scipy.sparse.csr_array((rng.random(12_000), cells), shape=(n, d))
     model = KMeans(2, init=X[:2].toarray(), max_iter=2, tol=0.0, n_jobs=1, epsilon=None)
     tracemalloc.start()
     with pytest.warns(Warning, match="did not converge"):
