@@ -6,7 +6,7 @@ export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 export PIP_BUILD_CONSTRAINT := $(CURDIR)/constraints.txt
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: demo test test-slow check bench clean
+.PHONY: demo test test-slow check wheel-check bench clean
 
 demo: .venv/.installed-demo
 	$(BIN)/privem demo --out demo
@@ -21,6 +21,10 @@ check: .venv/.installed-dev
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
+
+# The wheel as users install it: no constraints, newest and lowest versions of its dependencies.
+wheel-check:
+	$(PYTHON) .ci/bare-wheel
 
 bench: .venv/.installed-dev
 	$(BIN)/python -m benchmarks
