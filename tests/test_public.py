@@ -1,6 +1,5 @@
-"""What the package promises: its names, their documentation, its extras, its version."""
+"""What the package promises: its names, their documentation, its extras."""
 
-import importlib.metadata
 import inspect
 import re
 import tomllib
@@ -75,15 +74,6 @@ def test_every_parameter_and_method_is_documented(name):
         if not inspect.getdoc(function)
     ]
     assert bare == []
-
-
-def test_version_is_the_same_everywhere(root):
-    assert importlib.metadata.version("privem") == privem.__version__
-    changelog = root / "CHANGELOG.md"
-    if changelog.exists():
-        latest = re.search(r"^## \[?(\d+\.\d+\.\d+|Unreleased)", changelog.read_text("utf-8"), re.M)
-        assert latest
-        assert latest[1] in (privem.__version__, "Unreleased")
 
 
 def test_all_extra_covers_every_extra_but_the_gpu_ones(root):

@@ -6,7 +6,7 @@ the command line and programs that only mention privem start at once.
 
 from typing import TYPE_CHECKING
 
-__version__ = "0.1.0"
+__version__ = "0.1.0.dev0"
 
 if TYPE_CHECKING:
     from .estimator.lineage import PrivacyCompositionWarning as PrivacyCompositionWarning
