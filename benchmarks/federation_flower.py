@@ -46,7 +46,7 @@ class _Timed:
     """A grid's transport, and how long each exchange takes."""
 
     def __init__(self, grid: Any, keys: Mapping[str, bytes]) -> None:
-        from privem.federation.flower.grid import GridTransport
+        from privem.federation.flower.transport import GridTransport
 
         self._grid, self._inner = grid, GridTransport(self, keys, 120.0)
         self.get_nodes = grid.get_nodes

@@ -33,7 +33,7 @@ __all__ = ["carry", "fit_parties", "take_part"]
 
 def carry(folder: Path, listen: str | None) -> None:
     """Run the SuperLink of a server's folder."""
-    from ..federation.flower.link import serve_link
+    from ..federation.flower.superlink import serve_link
 
     with reading_folder():
         folder = server_folder(folder)
@@ -63,8 +63,7 @@ def take_part(
     n_jobs: int | None,
 ) -> None:
     """Answer for a party until stopped."""
-    from ..federation.flower.app import client_app
-    from ..federation.flower.node import Node
+    from ..federation.flower.node import Node, client_app
 
     with reading_folder():
         place = PartyFolder(folder)
@@ -170,8 +169,7 @@ def fit_parties(
 
 def _fit(run: _Run, terms: Terms, secret: bytes, patience: float, quiet: bool) -> Any:
     """The fitted estimator. While the server is away the fit waits, then goes on by its journal."""
-    from ..federation.flower.app import server_app
-    from ..federation.flower.driver import run_app
+    from ..federation.flower.driver import run_app, server_app
 
     away: float | None = None
     while True:

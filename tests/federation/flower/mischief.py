@@ -32,10 +32,11 @@ import numpy as np
 
 from privem.federation import sums as answering
 from privem.federation.errors import Refused
-from privem.federation.flower import MESSAGE_TYPE, app
+from privem.federation.flower import MESSAGE_TYPE, transport
+from privem.federation.flower import node as nodes
 from privem.federation.flower.folders import PartyFolder
-from privem.federation.flower.grid import GridTransport
 from privem.federation.flower.node import Node
+from privem.federation.flower.transport import GridTransport
 from privem.federation.party import party as partying
 from privem.federation.primitives import Identity
 from privem.federation.protections.masked.messages import Phase, read_request
@@ -117,7 +118,7 @@ class Leaving:
         self.at, self.old = (-1, ""), b""
 
     def watch(self) -> None:
-        handle, content, keep = partying.Party.handle, app.content, PartyFolder.keep
+        handle, content, keep = partying.Party.handle, nodes.content, PartyFolder.keep
 
         def asked(party: partying.Party, message: bytes) -> bytes:
             self.at = where(message)
@@ -149,7 +150,7 @@ class Leaving:
             if reserved:
                 die(self.at, "reserved")
 
-        partying.Party.handle, app.content, PartyFolder.keep = asked, leaving, kept
+        partying.Party.handle, nodes.content, PartyFolder.keep = asked, leaving, kept
 
 
 def altered(one: dict, mail: dict[str, bytes], old: dict[str, bytes]) -> dict[str, bytes]:
@@ -211,7 +212,7 @@ def drive() -> None:
             found |= send(self, {name: mail[name]})
             for again, message in rng.sample(every, min(2, len(every))):  # nobody reads the answers
                 here = self._node(again)
-                self._grid.push_messages([Message(app.content(message), here, MESSAGE_TYPE)])
+                self._grid.push_messages([Message(transport.content(message), here, MESSAGE_TYPE)])
             every.append((name, mail[name]))
         return found
 

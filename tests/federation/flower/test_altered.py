@@ -18,7 +18,7 @@ pytest.importorskip("flwr")
 
 import httpx
 
-from privem.federation.flower.gate import Shown
+from privem.federation.flower.superlink import Shown
 
 from .conftest import EXACT
 

@@ -10,10 +10,9 @@ import pytest
 pytest.importorskip("flwr")
 
 from privem.federation import Federation, Party
-from privem.federation.flower import MESSAGE_TYPE, grid, pace, require
-from privem.federation.flower.app import client_app, content, payload
-from privem.federation.flower.grid import GridTransport
-from privem.federation.flower.parcel import pack, unpack
+from privem.federation.flower import MESSAGE_TYPE, require, transport
+from privem.federation.flower.node import client_app
+from privem.federation.flower.transport import GridTransport, Pace, content, pack, payload, unpack
 from privem.federation.wire.codec import decode
 from privem.federation.wire.messages import Request, RunTerms
 
@@ -59,9 +58,9 @@ class Grid:
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch):
-    monkeypatch.setattr(grid, "_AGAIN", 0.02)
-    monkeypatch.setattr(grid, "_LATER", 0.01)
-    monkeypatch.setattr(pace, "_SOON", 0.001)
+    monkeypatch.setattr(transport, "_AGAIN", 0.02)
+    monkeypatch.setattr(transport, "_LATER", 0.01)
+    monkeypatch.setattr(transport, "_SOON", 0.001)
 
 
 @pytest.mark.parametrize("trouble", ["lost", "error"])
@@ -172,9 +171,9 @@ class Clock:
 
 
 def test_a_wait_is_not_much_longer_for_its_pauses(monkeypatch):
-    monkeypatch.setattr(pace, "_SOON", 0.015)
-    monkeypatch.setattr(pace, "time", clock := Clock())
-    keeper = pace.Pace()
+    monkeypatch.setattr(transport, "_SOON", 0.015)
+    monkeypatch.setattr(transport, "time", clock := Clock())
+    keeper = Pace()
 
     def wait(need):
         """How much later it is seen than it is there, and after how many looks."""

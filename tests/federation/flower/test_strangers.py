@@ -12,7 +12,7 @@ pytest.importorskip("flwr")
 
 from privem.federation import FederationError
 from privem.federation.flower import node as nodes
-from privem.federation.flower.gate import Gate, proof
+from privem.federation.flower.superlink import Gate, proof
 
 from .conftest import EXACT, PARTIES
 

@@ -1,20 +1,18 @@
 """Parties in processes and on machines of their own: Flower carries the messages.
 
-A :class:`~privem.federation.Party` answers inside a Flower ``ClientApp`` (:mod:`.app`), at a node
-that takes part in Flower's Fleet API with TLS and a registered key (:mod:`.node`); the fit runs
-inside a ``ServerApp`` and reaches the parties through a Flower ``Grid`` (:mod:`.grid`,
-:mod:`.driver`); in between is an ordinary SuperLink (:mod:`.link`). Nothing here knows what the
-bytes mean. Guide: ``docs/federation.md``.
+A :class:`~privem.federation.Party` answers inside a Flower ``ClientApp``, at a node that takes part
+in Flower's Fleet API with TLS and a registered key (:mod:`.node`). The fit runs inside a
+``ServerApp`` (:mod:`.driver`) and reaches the parties through a Flower ``Grid``
+(:mod:`.transport`). In between is an ordinary SuperLink (:mod:`.superlink`). Nothing here knows
+what the bytes mean. Guide: ``docs/federation.md``.
 
-What a stock SuperNode does is done otherwise in two respects. It runs whatever app the server
-ships, beside the party's rows: a node of privem runs the privem that its owner installed and never
-fetches code. And it asks for messages every three seconds, whereas a round has up to five
-exchanges: a node of privem asks as often as messages come.
+A node of privem differs from a stock SuperNode in two respects. A SuperNode runs whatever app the
+server ships, beside the party's rows; a node of privem runs the privem that its owner installed and
+never fetches code. A SuperNode asks for messages every three seconds, although a round has up to
+five exchanges; a node of privem asks as often as messages come.
 """
 
 from __future__ import annotations
-
-__all__ = ["MESSAGE_TYPE", "require"]
 
 MESSAGE_TYPE = "query.privem"
 

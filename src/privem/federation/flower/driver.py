@@ -5,21 +5,24 @@ from __future__ import annotations
 import io
 import time
 import zipfile
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
+from ..agreement import Agreement
 from ..errors import ServerAway
 from ..flower import require
-from .gate import Shown
-from .parcel import pack, unpack
+from ..server.federation import Federation
+from ..server.journal import Journal
+from .superlink import Shown
+from .transport import GridTransport, pack, unpack
 
 if TYPE_CHECKING:
-    from flwr.serverapp import ServerApp
+    from flwr.app import Context
+    from flwr.serverapp import Grid, ServerApp
     from flwr.supercore.runtime import RuntimeHttpClient
 
-__all__ = ["nodes_of", "run_app"]
 
 # Flower starts a run with an app bundle. Ours is empty: server and parties run the privem that is
 # installed where they are, and no node fetches the bundle.
@@ -31,8 +34,8 @@ license = "Apache-2.0"
 [tool.flwr.app]
 publisher = "privem"
 [tool.flwr.app.components]
-serverapp = "privem.federation.flower.app:server_app"
-clientapp = "privem.federation.flower.app:client_app"
+serverapp = "privem.federation.flower.driver:server_app"
+clientapp = "privem.federation.flower.node:client_app"
 [tool.flwr.app.config]
 """
 # Bytes of messages that go by one request; what is larger goes one by one.
@@ -47,6 +50,38 @@ def _bundle() -> bytes:
     with zipfile.ZipFile(out, "w") as archive:
         archive.writestr(zipfile.ZipInfo("pyproject.toml"), _BUNDLE)
     return out.getvalue()
+
+
+def server_app(
+    agreement: Agreement,
+    nodes: dict[str, bytes],
+    journal: Journal,
+    fit: Callable[[Federation], None],
+    patience: float,
+) -> ServerApp:
+    """A ServerApp that fits over the parties behind a grid.
+
+    Parameters
+    ----------
+    agreement : Agreement
+    nodes : dict
+        By party, the public key its node is registered with.
+    journal : Journal
+    fit : callable
+        What to do with the federation.
+    patience : float
+        Seconds after which a party that does not answer has dropped out.
+    """
+    require()
+    from flwr.serverapp import ServerApp
+
+    app = ServerApp()
+
+    @app.main()
+    def main(grid: Grid, context: Context) -> None:
+        fit(Federation.over(agreement, GridTransport(grid, nodes, patience), journal))
+
+    return app
 
 
 def run_app(app: ServerApp, address: str, ca: bytes, secret: bytes) -> None:

@@ -32,21 +32,10 @@ from ..agreement import Agreement, Card
 from ..errors import FederationError
 from ..flower import require
 from ..party.party import Party
+from ..protections import names
 from ..wire.codec import VERSION, encode, of_another_version
 from ..wire.queries import pack, unpack
-from .certificates import new_certificates
-
-__all__ = [
-    "PartyFolder",
-    "Terms",
-    "check_cards",
-    "check_name",
-    "locked",
-    "new_party",
-    "new_server",
-    "read_card",
-    "split_address",
-]
+from .superlink import new_certificates
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
@@ -161,8 +150,7 @@ def new_party(folder: Path, name: str) -> dict[str, str]:
     if (folder / "state").exists():
         raise ValueError(f"{str(folder)!r} has keys already; take another folder")
     party = Party(np.zeros((0, 1)), name)
-    party.card("encrypted")
-    public = party.card("masked")
+    public = [party.card(protection) for protection in names()][-1]  # with the keys of all
     node = ec.generate_private_key(ec.SECP256R1())
     private = node.private_bytes(
         serialization.Encoding.PEM,

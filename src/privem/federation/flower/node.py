@@ -11,19 +11,33 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import FederationError
 from ..flower import MESSAGE_TYPE, require
-from .pace import Pace
-from .parcel import pack, unpack
+from ..party.party import Party
+from .transport import Pace, content, pack, payload, unpack
 
 if TYPE_CHECKING:
-    from flwr.app import Message
+    from flwr.app import Context, Message
     from flwr.clientapp import ClientApp
 
-__all__ = ["Node"]
 
 # Seconds between two attempts to be let in: at first, then twice as long, up to the other.
 _RECONNECT, _RARELY = 0.5, 8.0
 # After how many seconds a node whose key was never let in gives up.
 _GRACE = 10.0
+
+
+def client_app(party: Party) -> ClientApp:
+    """A ClientApp that answers for a party, which has joined its agreement and stores its state."""
+    require()
+    from flwr.app import Message
+    from flwr.clientapp import ClientApp
+
+    app = ClientApp()
+
+    @app.query("privem")
+    def answer(message: Message, context: Context) -> Message:
+        return Message(content(party.handle(payload(message))), reply_to=message)
+
+    return app
 
 
 class _Forgotten(Exception):

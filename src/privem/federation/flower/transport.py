@@ -1,24 +1,95 @@
-"""A transport over a Flower grid."""
+"""How messages travel over Flower: a transport over a grid, when to look for messages, parcels.
+
+Flower cuts a message into three pieces, each pushed and pulled by a request of its own, and a
+fourth says that all have come: with three parties, 38 to 42 requests an exchange, at more than four
+milliseconds of the SuperLink's processor time each. Its announcement of a message has room for the
+content, and the SuperLink passes that on. So ours goes with the announcement, and no pieces follow
+(:func:`pack`). What the SuperLink keeps for pieces that never come (1.3 kB a message, nothing of
+its content) goes when the run has ended and the next one starts.
+"""
 
 from __future__ import annotations
 
 import time
+from collections import deque
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ..errors import ServerAway
 from ..flower import MESSAGE_TYPE
-from .pace import Pace
 
 if TYPE_CHECKING:
+    from flwr.app import Message, RecordDict
     from flwr.serverapp import Grid
-
-__all__ = ["GridTransport"]
 
 # After how many seconds a message is sent again, at first; then twice as long, up to the other.
 _AGAIN, _RARELY = 2.0, 30.0
 # After how many seconds a party that has never been there is looked for again.
 _LATER = 0.5
+# Seconds between two looks, at least and at most.
+_SOON, _SELDOM = 0.015, 1.0
+# Between them, a share of the time waited so far: so much longer, at most, is a wait for the pause
+# it ends in. And some times as long as the last look took: it is work for the SuperLink.
+_SHARE, _CALM = 0.0625, 1.0
+# The first look, as a share of the shortest of the last waits, and in seconds, at most.
+_EARLY, _FIRST = 0.75, 0.2
+
+
+def content(message: bytes) -> RecordDict:
+    """Bytes of privem, as Flower carries them."""
+    from flwr.app import ConfigRecord, RecordDict
+
+    return RecordDict({"privem": ConfigRecord({"message": message})})
+
+
+def payload(message: Message) -> bytes:
+    """The bytes in a Flower message; none where there should be some."""
+    from flwr.app import ConfigRecord
+
+    record = message.content.get("privem") if message.has_content() else None
+    found = record.get("message") if isinstance(record, ConfigRecord) else None
+    return found if isinstance(found, bytes) else b""
+
+
+def pack(message: Message) -> dict[str, Any]:
+    """A message as the fields of a request that pushes it."""
+    from flwr.common.serde import message_to_proto
+    from flwr.proto.message_pb2 import ObjectTree
+
+    message.metadata.__dict__["_message_id"] = number = message.object_id
+    return {
+        "messages_list": [message_to_proto(message)],
+        "message_object_trees": [ObjectTree(object_id=number)],
+    }
+
+
+def unpack(found: Any) -> list[Message]:
+    """Messages in the answer to a request that pulls them."""
+    from flwr.common.serde import message_from_proto
+
+    return [message_from_proto(announced) for announced in found.messages_list]
+
+
+class Pace:
+    """When to look next for something that comes again and again."""
+
+    def __init__(self) -> None:
+        self._waits: deque[float] = deque([0.0], maxlen=4)
+        self.begin()
+
+    def begin(self) -> None:
+        """From now on it is waited for."""
+        self._begun = time.monotonic()
+
+    def came(self) -> None:
+        """It is there."""
+        self._waits.append(time.monotonic() - self._begun)
+
+    def pause(self, look: float = 0.0) -> None:
+        """Sleep until the next look; the last one took so many seconds."""
+        waited = time.monotonic() - self._begun
+        first = min(_EARLY * min(self._waits), _FIRST) - waited
+        time.sleep(max(first, min(max(_SOON, _CALM * look, _SHARE * waited), _SELDOM)))
 
 
 class GridTransport:
@@ -84,8 +155,6 @@ class GridTransport:
         """Numbers of the messages, by party; none where a party has never been there."""
         from flwr.app import Message
 
-        from .app import content
-
         found = dict.fromkeys(mail, "")
         here = [name for name in mail if self._node(name) is not None]
         if here:
@@ -105,8 +174,6 @@ class GridTransport:
 
     def _collect(self, sent: dict[str, str]) -> dict[str, bytes]:
         """What has come; an error of Flower's is no reply, and its message is not asked for."""
-        from .app import payload
-
         found: dict[str, bytes] = {}
         for message in self._grid.pull_messages(list(sent)) if sent else ():
             name = sent.pop(message.metadata.reply_to_message_id, None)
