@@ -51,7 +51,8 @@ else:
             return sorted(_homes())
         if not name.startswith("_"):
             if find_spec(f"{__name__}.{name}") is not None:
-                return import_module(f".{name}", __name__)
+                value = globals()[name] = import_module(f".{name}", __name__)
+                return value
             home = _homes().get(name)
             if home is not None:
                 # Kept, so that it is looked up once.
@@ -61,4 +62,6 @@ else:
 
     def __dir__():
         """What there is, whether loaded or not."""
-        return sorted({*globals(), *_homes()})
+        from pkgutil import iter_modules
+
+        return sorted({*globals(), *_homes(), *(each.name for each in iter_modules(__path__))})

@@ -8,11 +8,15 @@ iterate over :func:`declarations`. Importing a declaration loads none of the mod
 
 from __future__ import annotations
 
+import ast
+import inspect
 import pkgutil
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, cached_property
 from importlib import import_module
+from importlib.util import find_spec
 from typing import Any
 
 
@@ -61,6 +65,38 @@ class AuditCase:
 
 
 @dataclass(frozen=True)
+class Parameter:
+    """One parameter of an estimator's constructor, as its signature and docstring tell."""
+
+    kind: str
+    """The first type of its annotation: ``int``, ``float``, ``bool``, ``str`` or ``Any``."""
+    default: Any
+    choices: tuple[str, ...]
+    """The words it can be, where the docstring lists them: ``{"full", "tied"}``."""
+    meaning: str
+    """The first sentence about it."""
+
+
+@dataclass(frozen=True)
+class ParameterTable:
+    """What a fitted model looks like to a person: a title, a caption and a table of numbers."""
+
+    title: str
+    caption: str
+    columns: Sequence[str]
+    rows: Sequence[Sequence[float]]
+    labels: Sequence[str] | None = None
+    """Of the rows; by default their numbers."""
+
+
+def _mean_log_likelihood(model: Any, weight: float | None) -> dict[str, Any]:
+    """What most models find besides their parameters; a fit by moments climbs no likelihood."""
+    if weight is None or not hasattr(model, "lower_bound_"):
+        return {}
+    return {"mean_log_likelihood": float(model.lower_bound_)}
+
+
+@dataclass(frozen=True)
 class Declaration:
     """What the rest of the library needs to know about a model.
 
@@ -72,12 +108,17 @@ class Declaration:
         Where the class is, below ``privem``.
     command : str
         Its name at the command line: ``privem fit --model <command>``.
+    description : str
+        A few words for ``privem fit --help``.
     count : str or None
         The parameter that sets its number of components, if it has one.
     target : bool
         Whether ``fit`` takes a target.
     categories : bool
         Whether columns hold categories instead of numbers.
+    density : bool
+        Whether it is a distribution: records can be drawn from it, and ``score`` is a mean
+        log-density. Otherwise ``score`` is minus a sum of squared distances.
     queries : tuple of str
         Modules, below ``privem``, with the queries that a federation may send to its parties.
     audit_case : callable, optional
@@ -85,17 +126,33 @@ class Declaration:
         cluster, and a record at the other end.
     own_example : callable, optional
         Gives the :class:`Example`; by default two groups of records.
+    options : tuple of str
+        Parameters that no other model has and that the command line should offer, as ``--name``
+        with the first sentence of the docstring. Parameters that models share are known there.
+    results : tuple of str
+        The fitted attributes that a summary lists; by default those a saved model needs.
+    figures : callable
+        What else a summary says, as a dict: called with the fitted model and the total weight of
+        its rows, or ``None`` where only what was released may be said.
+    table : callable or None
+        Makes a :class:`ParameterTable` of the fitted model.
     """
 
     name: str
     module: str
     command: str
+    description: str
     count: str | None = None
     target: bool = False
     categories: bool = False
+    density: bool = True
     queries: tuple[str, ...] = ()
     audit_case: Callable[[Any], AuditCase] = lambda s: AuditCase(s.cluster, [1.0], [-1.0])
     own_example: Callable[[], Example] | None = None
+    options: tuple[str, ...] = ()
+    results: tuple[str, ...] = ()
+    figures: Callable[[Any, float | None], dict[str, Any]] = _mean_log_likelihood
+    table: Callable[[Any], ParameterTable] | None = None
 
     @property
     def estimator(self) -> type[Any]:
@@ -120,6 +177,49 @@ class Declaration:
             y = sign * (X @ slopes) + 0.3 * rng.normal(size=n)
             return Example((X, y), arguments, {"bounds": 6.0, "target_bounds": 12.0})
         return Example((2 * sign[:, None] * slopes + X,), arguments, {"bounds": 9.0})
+
+    @cached_property
+    def parameters(self) -> Mapping[str, Parameter]:
+        """What the constructor takes, by name: read from its source, which loads nothing."""
+        module = f"privem.{self.module}"
+        spec = find_spec(module)
+        source = getattr(spec and spec.loader, "get_source", lambda name: None)(module)
+        for node in ast.parse(source or "").body:
+            if isinstance(node, ast.ClassDef) and node.name == self.name:
+                return _parameters(node)
+        raise LookupError(f"{module} defines no class {self.name}")
+
+
+def _parameters(cls: ast.ClassDef) -> dict[str, Parameter]:
+    init = next(n for n in cls.body if isinstance(n, ast.FunctionDef) and n.name == "__init__")
+    documented = _documented(ast.get_docstring(cls) or "")
+    positional = init.args.args[1:]
+    defaults = [*init.args.defaults, *init.args.kw_defaults]
+    found = {}
+    for argument, default in zip([*positional, *init.args.kwonlyargs], defaults, strict=True):
+        kind = ast.unparse(argument.annotation) if argument.annotation else "Any"
+        types, meaning = documented.get(argument.arg, ("", ""))
+        choices = re.match(r"\{(.*?)\}", types)
+        found[argument.arg] = Parameter(
+            kind.split(" ")[0],
+            None if default is None else ast.literal_eval(default),
+            tuple(re.findall(r'"([^"]+)"', choices[1])) if choices else (),
+            meaning,
+        )
+    return found
+
+
+def _documented(docstring: str) -> dict[str, tuple[str, str]]:
+    """The types and the first sentence of each parameter in a NumPy docstring."""
+    _, _, section = docstring.partition("Parameters\n----------\n")
+    section = re.split(r"\n\n\S.*\n---", section)[0]
+    entries = re.findall(r"^(\S.*?) : (.*)\n?((?: .*\n?)*)", section, re.MULTILINE)
+    found = {}
+    for names, types, text in entries:
+        sentence = re.split(r"(?<=[.;]) ", inspect.cleandoc(text).replace("\n", " "))[0]
+        for name in names.split(", "):
+            found[name] = (types, sentence.replace("``", "").rstrip(".;") + ".")
+    return found
 
 
 @cache

@@ -7,7 +7,7 @@ import json
 import numpy as np
 import polars as pl
 import pytest
-from typer.testing import CliRunner
+from click.testing import CliRunner
 
 import privem
 from privem.cli import app
@@ -136,8 +136,8 @@ def test_mechanism_and_accountant(folder, tmp_path):
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (["-k", 1, "--trust", "local"], "--trust is for symmetric"),
-        (["-k", 1, "--tau", 1], "--tau is for symmetric, symmetric-regression and missing-reg"),
+        (["-k", 1, "--trust", "local"], "--trust is for categorical, missing-regression"),
+        (["-k", 1, "--tau", 1], "--tau is for missing-regression, symmetric and symmetric-reg"),
         (["-k", 1, "--missing-probability", 0.5], "--missing-probability is for missing-reg"),
         (["-k", 1, "--max-weight", 2], "--max-weight caps what --weight says"),
         (["-k", 1, "--weight", "w", "--max-weight", 0], "max_weight"),

@@ -8,7 +8,7 @@ import re
 import numpy as np
 import polars as pl
 import pytest
-from typer.testing import CliRunner
+from click.testing import CliRunner
 
 import privem
 from privem.cli import app
@@ -217,17 +217,20 @@ def test_score(tmp_path, kind):
         (["-m", "categorical", "--category", "a=x"], "--model categorical needs --components"),
         (["-m", "regression-mixture", "-k", 2], "--model regression-mixture needs --target"),
         (["-m", "symmetric-regression"], "--model symmetric-regression needs --target"),
-        (["-m", "symmetric", "--target", "y"], "--target is for symmetric-regression, missing"),
-        (["-m", "symmetric", "-k", 2], "--components is for gmm, kmeans, fa, regression-mixture"),
+        (["-m", "symmetric", "--target", "y"], "--target is for missing-regression, regr"),
+        (["-m", "symmetric", "-k", 2], "--components is for categorical, fa, gmm, kmeans and regr"),
         (["-m", "missing-regression", "--target", "a", "--columns", "a,b"], "also --weight or one"),
         (["-m", "missing-regression", "--target", "y", "--weight", "y"], "also --weight or one"),
         (["-m", "symmetric", "--noise-variance", 0], "noise_variance must be above 0"),
         (["-m", "symmetric", "--noise-variance", -1], "noise_variance must be above 0"),
-        (["-k", 2, "--noise-variance", 1], "--noise-variance is for symmetric, symmetric-regr"),
-        (["-k", 2, "--method", "moments"], "--method is for symmetric, symmetric-regression"),
+        (["-k", 2, "--noise-variance", 1], "--noise-variance is for missing-regression, symmetric"),
+        (["-k", 2, "--method", "moments"], "--method is for missing-regression, symmetric and"),
         (["-m", "symmetric", "--method", "magic"], "'magic' is not one of"),
         (["-m", "symmetric", "--epsilon", 0], "epsilon must be above 0"),
-        (["-m", "symmetric", "--n-init", 2], "--n-init is for gmm, kmeans, regression-mixture"),
+        (
+            ["-m", "symmetric", "--n-init", 2],
+            "--n-init is for categorical, gmm, kmeans and regression-mixture",
+        ),
         (["-m", "categorical", "-k", 2], "needs --category COLUMN=A,B,... for every column"),
         (["-m", "categorical", "-k", 2, "--category", "a"], "is not COLUMN=A,B,..."),
         (["-m", "categorical", "-k", 2, "--category", "a=x,x"], "every category once"),

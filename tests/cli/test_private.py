@@ -8,14 +8,14 @@ import re
 import numpy as np
 import polars as pl
 import pytest
-from typer.testing import CliRunner
+from click.testing import CliRunner
 
 import privem
 from privem.accounting import ACCOUNTANTS
 from privem.audit.report import AuditReport, Finding
 from privem.cli import app
 from privem.cli.console import numbers, show
-from privem.cli.folding import folded
+from privem.cli.summary import folded
 
 BOUNDS = ["--bound", "age=0:110", "--bound", "income=0:400"]
 
@@ -149,7 +149,7 @@ def test_missing_values_in_a_file_are_refused_without_a_word_where(tmp_path):
         (["--exact", "--n-iter", 3], "--n-iter is for private fits"),
         (["--max-iter", 3, "--n-iter", 4], "n_iter=4 is above max_iter=3"),
         (["--tol", 0.1, "-m", "kmeans"], "--tol is for exact fits"),
-        (["-m", "fa", "--n-iter", 3], "--n-iter is for gmm, kmeans, symmetric"),
+        (["-m", "fa", "--n-iter", 3], "--n-iter is for categorical, gmm, kmeans, missing"),
     ],
 )
 def test_bad_terms_are_refused(people, tmp_path, options, words):
@@ -225,7 +225,7 @@ def test_too_many_components_for_the_memory_are_no_bug_of_ours(people, tmp_path,
     def full(*_):
         raise MemoryError
 
-    monkeypatch.setattr("privem.cli.fitting.fit_file", full)
+    monkeypatch.setattr("privem.cli.fit.fit_file", full)
     text = run("fit", people, "-k", 2, "-o", tmp_path / "m.json", code=2)
     assert "not enough memory: fewer components" in text
 
@@ -267,7 +267,7 @@ def test_what_a_private_score_cannot_do(people, tmp_path):
     model = tmp_path / "m.json"
     run("fit", people, "-m", "kmeans", "-k", 1, "-o", model, "-q", *BOUNDS)
     score = ["score", model, people]
-    assert "scores gmm and fa models" in run(*score, "--epsilon", 1, code=2)
+    assert "scores fa and gmm models" in run(*score, "--epsilon", 1, code=2)
     assert "give --epsilon too" in run(*score, "--delta", 1e-6, code=2)
     assert "give --epsilon too" in run(*score, "--groups", "who", code=2)
     run("fit", people, "-k", 1, "-o", model, "-q", "--exact")

@@ -1,15 +1,15 @@
-"""What starting up loads: help and the package itself load nothing large, and no click."""
+"""What starting up loads: help and the package itself load nothing large."""
 
-import ast
+import inspect
 import subprocess
 import sys
 
 import pytest
-import typer.main
 
 import privem
 from privem.accounting import ACCOUNTANTS
-from privem.cli import app, choices
+from privem.cli import app, options
+from privem.declaration import declarations
 from privem.federation import protections
 
 HEAVY = {"numpy", "scipy", "sklearn", "polars", "dp_accounting", "flwr", "cryptography"}
@@ -17,7 +17,7 @@ HEAVY = {"numpy", "scipy", "sklearn", "polars", "dp_accounting", "flwr", "crypto
 
 def commands(command=None, words=()):
     """Every command and group, as words to type."""
-    command = command or typer.main.get_command(app)
+    command = command or app
     yield words
     for name, inner in getattr(command, "commands", {}).items():
         yield from commands(inner, (*words, name))
@@ -76,19 +76,19 @@ def test_a_submodule_needs_no_import_of_its_own():
 
 
 def test_options_name_what_the_library_knows():
-    assert choices.ACCOUNTANTS.split(", ") == [name for name in ACCOUNTANTS if name != "auto"]
-    assert sorted(choices.Protection) == list(protections.names())
+    assert options.ACCOUNTANTS.split(", ") == [name for name in ACCOUNTANTS if name != "auto"]
+    (protection,) = (
+        p for p in app.commands["federate"].commands["init"].params if p.name == "protection"
+    )
+    assert sorted(protection.type.choices) == list(protections.names())
 
 
-def test_the_command_line_never_imports_click(root):
-    """The newest typer brings none; what it offers itself must do."""
-    for path in (root / "src" / "privem" / "cli").glob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
-            if isinstance(node, ast.Import):
-                names = [alias.name for alias in node.names]
-            elif isinstance(node, ast.ImportFrom) and not node.level:
-                names = [node.module]
-            else:
-                continue
-            assert not any(name.split(".")[0] == "click" for name in names), path.name
-            assert not any("._" in name for name in names), path.name
+@pytest.mark.parametrize("model", declarations(), ids=lambda model: model.command)
+def test_signatures_are_read_from_the_source_as_python_would(model):
+    expected = inspect.signature(model.estimator).parameters
+    assert {name: each.default for name, each in model.parameters.items()} == {
+        name: each.default for name, each in expected.items()
+    }
+    for name, each in model.parameters.items():
+        assert expected[name].annotation.split(" ")[0] == each.kind
+        assert each.meaning, name

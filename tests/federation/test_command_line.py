@@ -5,21 +5,22 @@ import json
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
+from click.testing import CliRunner
 
 pytest.importorskip("flwr")
 
 from privem import CategoricalMixture, RegressionMixture
 from privem.cli import app
-from privem.cli.federated import _rows, _tell_bounds
-from privem.cli.founding import agreed
-from privem.cli.kinds import Kind
-from privem.cli.settings import Settings
+from privem.cli.federation_folders import agreed
+from privem.cli.federation_run import _rows, _tell_bounds
+from privem.cli.fit import Request
+from privem.declaration import declarations
 from privem.federation import Federation, InProcess
 from privem.federation.flower.folders import PartyFolder, Terms
 
 from .models import EXACT
 
+MODELS = {model.command: model for model in declarations()}
 PARTIES = ("north", "west", "south")
 TARGET = ["--bound", "a=-6:6", "--bound", "outcome=-15:15", "--bound", "b=-7:7"]
 TARGET += ["--target", "outcome", "--rows", "2000"]
@@ -65,10 +66,11 @@ def test_a_target_column(tmp_path):
     assert model.feature_names_in_.tolist() == ["a", "b"]
     assert np.allclose(model.coef_, central.coef_, atol=1e-9)
     server = tmp_path / "fed" / "server"
-    assert agreed(server, Kind.regression_mixture) == {"target": "outcome"}
-    settings = Settings(Kind.regression_mixture, 2, **agreed(server, Kind.regression_mixture))
-    private = settings.estimator()
-    _tell_bounds(private, settings, terms.agreement)
+    columns = agreed(server, MODELS["regression-mixture"])
+    assert columns == {"target": "outcome"}
+    request = Request(MODELS["regression-mixture"], False, {"components": 2, **columns})
+    private = request.estimator()
+    _tell_bounds(private, request, terms.agreement)
     assert private.bounds == ((-6.0, -7.0), (6.0, 7.0))
     assert private.target_bounds == (-15.0, 15.0)
 
@@ -83,8 +85,9 @@ def test_categories(tmp_path):
     model.fit(federation(tmp_path / "fed", tmp_path))
     central = CategoricalMixture(2, categories=["no", "yes"], epsilon=None, random_state=0).fit(X)
     assert np.allclose(model.weights_, central.weights_, atol=1e-9)
-    options = agreed(tmp_path / "fed" / "server", Kind.categorical)
-    assert Settings(Kind.categorical, 2, **options).estimator().categories == [["no", "yes"]] * 4
+    columns = agreed(tmp_path / "fed" / "server", MODELS["categorical"])
+    request = Request(MODELS["categorical"], False, {"components": 2, **columns})
+    assert request.estimator().categories == [["no", "yes"]] * 4
 
 
 @pytest.mark.parametrize(
@@ -158,7 +161,7 @@ def test_the_federations_folder_stands_for_its_servers(tmp_path):
     said = {command("federate", "status", place).output for place in (fed, fed / "server")}
     assert len(said) == 1
     assert "Fit 0001: finished" in said.pop()
-    assert agreed(fed, Kind.gmm) == agreed(fed / "server", Kind.gmm) == {}
+    assert agreed(fed, MODELS["gmm"]) == agreed(fed / "server", MODELS["gmm"]) == {}
 
 
 def test_files_without_column_names(tmp_path):

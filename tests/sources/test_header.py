@@ -3,7 +3,7 @@
 import numpy as np
 import polars as pl
 import pytest
-from typer.testing import CliRunner
+from click.testing import CliRunner
 
 from privem import (
     CategoricalMixture,
@@ -349,7 +349,7 @@ def test_at_the_command_line(tmp_path):
 
 def test_a_party_at_the_command_line(tmp_path):
     pytest.importorskip("flwr")
-    from privem.cli.federated import _rows
+    from privem.cli.federation_run import _rows
     from privem.federation.flower.folders import PartyFolder
 
     names = [word for name in "abc" for word in ("--party", name)]

@@ -1,4 +1,4 @@
-"""The command line: ``privem fit``, ``sample``, ``score``, ``demo``."""
+"""The command line: ``privem fit``, ``sample``, ``score``, ``audit``, ``demo``, ``federate``."""
 
 from .app import app, main
 

@@ -1,7 +1,7 @@
 """The commands and their options. What they do is in the modules beside this one.
 
-Those are imported by the command that needs them, when it runs: help and ``--version`` load typer
-and nothing else that is large (a test looks).
+Those are imported by the command that needs them, when it runs: help and ``--version`` load click
+and nothing else that is large (a test checks this).
 """
 
 from __future__ import annotations
@@ -9,215 +9,233 @@ from __future__ import annotations
 import signal
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Any
 
-import typer
+import click
 
 from .. import __version__
-from .arguments import Data, Header, Json, ModelFile
-from .failures import EXIT_CODES, Command, Commands, ExitCode, UsageError, writing_file
-from .federate import federate
-from .fit_command import fit
+from ..declaration import Declaration
+from . import options
+from .failures import Commands, ExitCode, writing_file
+from .federation import federate
 
-__all__ = ["app", "main"]
 
-app = typer.Typer(
+@click.group(
     cls=Commands,
-    name="privem",
-    help="Expectation Maximization without giving away the people in the data.\n\n"
-    "Fits are differentially private, with epsilon 1 unless said otherwise.",
-    epilog=EXIT_CODES,
-    add_completion=False,
-    no_args_is_help=True,
-    # Plain text reads well in every terminal, log and screen reader.
-    rich_markup_mode=None,
-    pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 80},
 )
+@click.version_option(__version__, message="privem %(version)s", help="Show the version.")
+def app() -> None:
+    """Expectation Maximization without giving away the people in the data.
 
-app.add_typer(federate)
-
-
-def _version(wanted: bool) -> None:
-    if wanted:
-        typer.echo(f"privem {__version__}")
-        raise typer.Exit
+    Fits are differentially private, with epsilon 1 unless said otherwise.
+    """
 
 
-@app.callback()
-def privem(
-    version: Annotated[
-        bool,
-        typer.Option("--version", callback=_version, is_eager=True, help="Show the version."),
-    ] = False,
+@app.command(cls=options.ModelCommand)
+@options.data
+@options.model_output
+@options.model
+@options.columns
+@click.option(
+    "--type",
+    "types",
+    multiple=True,
+    metavar="COLUMN=TYPE",
+    callback=options.reading(options.read_types),
+    help="Type of a column in synthetic records: int, bool, float, uint8, ... Needed for CSV only, "
+    "where every column is float otherwise.",
+)
+@options.header
+@options.exact
+@options.as_json
+@options.quiet
+def fit(
+    data: Path,
+    output: Path,
+    model: Declaration,
+    columns: list[str] | None,
+    types: dict[str, str],
+    header: bool | None,
+    exact: bool,
+    as_json: bool,
+    quiet: bool,
+    **settings: Any,
 ) -> None:
-    """All commands."""
+    """Fit a model to DATA privately, without loading it whole, and save it.
 
+    DATA is a .csv, .parquet or .npy file, or a folder of .parquet or .csv files.
 
-app.command(cls=Command, epilog=EXIT_CODES)(fit)
-
-
-@app.command(cls=Command, epilog=EXIT_CODES)
-def sample(
-    model: ModelFile,
-    rows: Annotated[int, typer.Option("--rows", "-n", min=1, help="How many records to draw.")],
-    output: Annotated[
-        Path | None,
-        typer.Option(
-            "--output",
-            "-o",
-            metavar="FILE",
-            help="Where to write: .csv, .parquet or .npy. Default: CSV to standard output.",
-        ),
-    ] = None,
-    seed: Annotated[
-        int | None,
-        typer.Option(
-            "--seed", min=0, max=2**32 - 1, help="The same number draws the same records."
-        ),
-    ] = None,
-) -> None:
-    """Draw synthetic records from a model.
-
-    MODEL is a file that privem fit wrote: gmm, fa, symmetric or categorical.
-
-    Columns have the names and the declared types of the data fitted (--type of privem fit, for
-    CSV), and values lie within the bounds of a private fit.
+    The whole fit is differentially private, with epsilon 1 and delta 1e-6 unless said otherwise.
+    The privacy statement is printed, and saved with the model. With --exact nothing is private:
+    treat such a model as you would treat the data.
     """
     from ..files import check_destination
-    from ..report import RECORD_SUFFIXES
+    from .fit import Request, fit_file
+    from .summary import report_fit
+
+    request = Request.of(model, exact, settings)
+    request.estimator()  # Complains about parameters before any file is touched.
+    request.check_columns(columns, types)
+    if data.exists() and output.exists() and data.samefile(output):
+        raise click.UsageError(f"--output {str(output)!r} would overwrite the data")
+    with writing_file(output):
+        destination = check_destination(output)
+    estimator, summary = fit_file(request, data, columns, destination, quiet, types, header)
+    report_fit(estimator, model, summary, output, as_json, quiet)
+
+
+@app.command()
+@options.model_file
+@click.option(
+    "--rows", "-n", type=click.IntRange(1), required=True, help="How many records to draw."
+)
+@click.option(
+    "--output",
+    "-o",
+    type=options.PATH,
+    metavar="FILE",
+    help="Where to write: .csv, .parquet or .npy. Default: CSV to standard output.",
+)
+@click.option("--seed", type=options.SEED, help="The same number draws the same records.")
+def sample(model: Path, rows: int, output: Path | None, seed: int | None) -> None:
+    """Draw synthetic records from a model.
+
+    MODEL is a file that privem fit wrote. A regression or k-means cannot be drawn from.
+
+    Columns have the names and the types of the fitted data (for CSV: the --type of privem fit).
+    Values lie within the bounds of a private fit.
+    """
     from .console import emit
-    from .using import open_model, sample_model
+    from .model_files import check_records, open_model, sample_model
 
     if output is not None:
-        if output.suffix not in RECORD_SUFFIXES:
-            raise UsageError(f"--output {str(output)!r} must end in {', '.join(RECORD_SUFFIXES)}")
-        with writing_file(output):
-            check_destination(output)
+        check_records(output)
     names = sample_model(open_model(model), rows, output, seed)
     if output is not None:
         emit(f"Wrote {rows:,} rows of {len(names)} columns to {output}\n")
 
 
-@app.command(cls=Command, epilog=EXIT_CODES)
+@app.command()
+@options.model_file
+@options.data
+@options.offer(
+    "target", "The target of a regression. Default: the one it was fitted to, if the file knows it."
+)
+@click.option(
+    "--epsilon", type=float, help="Score privately, with this budget. Not every model can."
+)
+@click.option("--delta", type=float, help="Of a private score. Default: 1e-6.")
+@options.offer(
+    "groups", "Which person a row belongs to. A private score then protects persons, not rows."
+)
+@options.header
+@options.as_json
 def score(
-    model: ModelFile,
-    data: Data,
-    target: Annotated[
-        str | None,
-        typer.Option(
-            "--target",
-            metavar="COLUMN",
-            help="The target column of a regression. Default: the one fitted, if the model knows "
-            "it.",
-        ),
-    ] = None,
-    epsilon: Annotated[
-        float | None,
-        typer.Option("--epsilon", help="Score privately, with this budget (gmm, fa)."),
-    ] = None,
-    delta: Annotated[
-        float | None,
-        typer.Option("--delta", help="Of a private score. Default: 1e-6."),
-    ] = None,
-    groups: Annotated[
-        str | None,
-        typer.Option(
-            "--groups",
-            metavar="COLUMN",
-            help="Whom a row belongs to: a private score then hides persons, not rows.",
-        ),
-    ] = None,
-    header: Header = None,
-    as_json: Json = False,
+    model: Path,
+    data: Path,
+    target: str | None,
+    epsilon: float | None,
+    delta: float | None,
+    groups: str | None,
+    header: bool | None,
+    as_json: bool,
 ) -> None:
-    """Say how well a model describes data; columns are taken by name.
+    """Say how well a model describes data.
 
     MODEL is a file that privem fit wrote. DATA is a .csv, .parquet or .npy file, or a folder of
-    .parquet or .csv files.
+    .parquet or .csv files. Columns are taken by name.
 
-    Mean log-density of a row, or of its target given the rest (regressions); minus the inertia and
-    the mean squared distance to the nearest centre (kmeans). Higher scores are better.
+    The score is the mean log-density of a row; for regressions that of the target given the rest
+    of the row; for k-means it is minus the inertia, shown with the mean squared distance to the
+    nearest centre. Higher scores are better.
 
-    Scores are exact, and publishing one is a release about those rows that nobody has paid for;
-    unless --epsilon is given. That budget is the score's own: it adds to that of the fit if these
-    are the same people.
+    Without --epsilon the score is exact: publishing it reveals something about those rows that no
+    privacy budget covers. With --epsilon it is private. That budget is the score's own: it adds to
+    the budget of the fit if these are the same people.
     """
-    from .console import emit_json, note, show
-    from .scoring import describe_score, score_file, score_privately
-    from .using import open_model
+    from .model_files import open_model, score_file, score_privately
+    from .summary import report_score
 
     if epsilon is None and (delta is not None or groups is not None):
         option = "--delta" if groups is None else "--groups"
-        raise UsageError(f"{option} is for private scores: give --epsilon too")
+        raise click.UsageError(f"{option} is for private scores: give --epsilon too")
     if epsilon is not None and target is not None:
-        raise UsageError("--target is for regressions, which have exact scores only")
+        raise click.UsageError("--target is for regressions, which have exact scores only")
     fitted = open_model(model)
     if epsilon is None:
         summary = score_file(fitted, data, target, header)
     else:
         summary = score_privately(fitted, data, epsilon, delta, groups, header)
-    if as_json:
-        emit_json(summary)
-    else:
-        for warning in summary.get("warnings", ()):
-            note(warning)
-        show(*describe_score(summary))
+    report_score(summary, as_json)
 
 
-@app.command(cls=Command, epilog=EXIT_CODES)
-def audit(
-    model: Annotated[Path | None, typer.Argument(hidden=True, show_default=False)] = None,
-    as_json: Json = False,
-) -> None:
+@app.command()
+@click.argument("model", type=options.PATH, required=False)
+@options.as_json
+def audit(model: Path | None, as_json: bool) -> None:
     """Check a privacy statement, or audit privem itself.
 
-    MODEL is a file that privem fit wrote: epsilon is computed anew from the recorded releases,
-    independently of the code that calibrated them. Without one, the releases of every
-    estimator are attacked with neighbouring data sets (a few minutes).
+    MODEL is a file that privem fit wrote. Its epsilon is computed anew from the recorded releases,
+    independently of the code that calibrated them.
+
+    Without MODEL, the releases of every estimator are attacked with neighbouring data sets, which
+    takes a few minutes.
     """
     from ..audit import audit_model_file, self_audit
     from .console import emit, emit_json
-    from .folding import folded
-    from .using import open_model
+    from .model_files import open_model
+    from .summary import folded
 
     if model is not None:
-        open_model(model)  # A missing or damaged file is said as everywhere.
-        report = audit_model_file(model)
-    else:
-        report = self_audit()
+        open_model(model)  # A missing or damaged file is reported as by every other command.
+    report = self_audit() if model is None else audit_model_file(model)
     if as_json:
         emit_json(report.to_dict())
     else:
         emit(f"{folded(report)}\n")
     if not report.passed:
-        raise typer.Exit(int(ExitCode.AUDIT))
+        raise click.exceptions.Exit(int(ExitCode.AUDIT))
 
 
-@app.command(cls=Command, epilog=EXIT_CODES)
-def demo(
-    out: Annotated[
-        Path, typer.Option("--out", metavar="DIR", help="Folder for the results.")
-    ] = Path("demo"),
-    rows: Annotated[int, typer.Option("--rows", min=100, help="How many people.")] = 200_000,
-    seed: Annotated[
-        int, typer.Option("--seed", min=0, max=2**32 - 2, help="The same number, the same people.")
-    ] = 0,
-) -> None:
+@app.command()
+@click.option(
+    "--out",
+    type=options.PATH,
+    default="demo",
+    show_default=True,
+    metavar="DIR",
+    help="Folder for the results.",
+)
+@click.option(
+    "--rows", type=click.IntRange(100), default=200_000, show_default=True, help="How many people."
+)
+@click.option(
+    "--seed",
+    type=click.IntRange(0, 2**32 - 2),
+    default=0,
+    show_default=True,
+    help="The same number makes the same people.",
+)
+def demo(out: Path, rows: int, seed: int) -> None:
     """Make synthetic people, fit them privately, show what that costs.
 
-    Epsilon is 1. Exact EM and a private single Gaussian are fitted for comparison; that is for
-    show, and only because these people do not exist. Writes people.parquet, model.json,
-    synthetic.parquet and demo.png.
+    Epsilon is 1. For comparison, exact EM and a private single Gaussian are fitted too. Do not do
+    that with real people: here it is allowed because these people do not exist.
+
+    Writes people.parquet, model.json, synthetic.parquet and demo.png.
     """
     from ..demo import run_demo
     from .console import emit, show
-    from .showing import describe_demo
+    from .summary import describe_demo
 
     emit(f"privem demo: synthetic people in {out}\n\n")
     with writing_file(out):
         found = run_demo(out, rows, seed, say=emit)
     show(*describe_demo(found))
+
+
+app.add_command(federate)
 
 
 def main() -> None:

@@ -13,8 +13,6 @@ from rich.table import Table
 
 from .failures import writing_stdout
 
-__all__ = ["emit", "emit_json", "note", "numbers", "remarks", "show"]
-
 # How the library's warnings name what is an option at the command line; the longest first.
 _OPTIONS = {
     "bounds= and target_bounds=": "--bound COLUMN=LOW:HIGH",

@@ -8,23 +8,9 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from enum import IntEnum
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
-import typer
-from typer.core import TyperCommand, TyperGroup
-
-__all__ = [
-    "EXIT_CODES",
-    "Command",
-    "Commands",
-    "ExitCode",
-    "Failure",
-    "UsageError",
-    "reading_data",
-    "reading_model",
-    "writing_file",
-    "writing_stdout",
-]
+import click
 
 
 class ExitCode(IntEnum):
@@ -55,43 +41,12 @@ Exit codes:
 """
 
 
-@runtime_checkable
-class _Told(Protocol):
-    """An error that says itself what to tell: ours, and whatever typer raises while it parses.
-
-    Versions of typer differ in the class of the latter and in where it comes from (click, or a copy
-    of it), but not in this.
-    """
-
-    exit_code: int
-
-    def format_message(self) -> str: ...
-
-    def show(self) -> None: ...
-
-
-class Failure(Exception):
+class Failure(click.ClickException):
     """A failure with an exit code, and one line that says what to do."""
 
     def __init__(self, code: ExitCode, message: str) -> None:
         super().__init__(" ".join(message.split()))
         self.exit_code = int(code)
-
-    def format_message(self) -> str:
-        """The line."""
-        return str(self)
-
-    def show(self) -> None:
-        """Print it to standard error."""
-        typer.echo(f"Error: {self}", err=True)
-
-
-class UsageError(typer.BadParameter):
-    """Options that do not go together; typer shows the command's usage with it."""
-
-    def format_message(self) -> str:
-        """The message as it is: it names its options itself."""
-        return self.message
 
 
 @contextmanager
@@ -141,30 +96,34 @@ def _words(error: Exception) -> str:
     return str(error) or type(error).__name__
 
 
-class Command(TyperCommand):
-    """One command, its help in plain text."""
+class _Explained:
+    """Help that ends with the exit codes."""
 
-    def get_help(self, ctx: Any) -> str:
-        """The help, without the backslashes that typer puts before brackets for rich."""
-        return super().get_help(ctx).replace("\\[", "[")
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """The exit codes."""
+        formatter.write_paragraph()
+        with formatter.indentation():
+            formatter.write_text(EXIT_CODES)
 
 
-class Commands(TyperGroup):
-    """The group of all commands: turns every error into one line and an exit code."""
+class Command(_Explained, click.Command):
+    """One command."""
 
-    def main(
-        self,
-        args: Sequence[str] | None = None,
-        prog_name: str | None = None,
-        complete_var: str | None = None,
-        standalone_mode: bool = True,
-        windows_expand_args: bool = True,
-        **extra: Any,
-    ) -> Any:
+
+class Commands(_Explained, click.Group):
+    """A group of commands; the group of all turns every error into one line and an exit code."""
+
+    command_class = Command
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """In the order in which a newcomer needs them."""
+        return list(self.commands)
+
+    def main(self, args: Sequence[str] | None = None, *more: Any, **extra: Any) -> Any:
         """Run a command and leave the process."""
         words = sys.argv[1:] if args is None else list(args)
         try:
-            code = super().main(words, "privem", complete_var, False, windows_expand_args, **extra)
+            code = super().main(words, "privem", standalone_mode=False)
         except Exception as error:
             if os.environ.get("PRIVEM_DEBUG") == "1":
                 raise
@@ -173,7 +132,7 @@ class Commands(TyperGroup):
 
 
 def _report(error: Exception, as_json: bool) -> int:
-    failure = error if isinstance(error, _Told) else _failure(error)
+    failure = error if isinstance(error, click.ClickException) else _failure(error)
     code, message = ExitCode(failure.exit_code), failure.format_message()
     if as_json:
         body = {"code": int(code), "kind": code.name.lower(), "message": message}
@@ -181,7 +140,7 @@ def _report(error: Exception, as_json: bool) -> int:
             print(json.dumps({"error": body}), flush=True)
     if message:
         failure.show()
-    return code
+    return int(code)
 
 
 def _failure(error: Exception) -> Failure:
@@ -195,7 +154,7 @@ def _failure(error: Exception) -> Failure:
             return Failure(
                 ExitCode.USAGE, "not enough memory: fewer components or columns need less of it"
             )
-        case typer.Abort():
+        case click.Abort():
             return Failure(ExitCode.INTERRUPTED, "")
         case _:
             return Failure(

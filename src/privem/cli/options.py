@@ -1,64 +1,92 @@
-"""Options that are small languages of their own: lists of columns, types, bounds, categories."""
+"""The options of models, each written once, and how their text is read.
+
+Which models take an option, its type, its choices and its default come from the signatures and
+docstrings of the estimators (:attr:`privem.declaration.Declaration.parameters`), which loads none
+of them. The table below adds a short help. ``privem fit`` and ``privem federate run`` both take
+their options from here.
+"""
 
 from __future__ import annotations
 
 import csv
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
 
-from ..data.types import check_type
-from .failures import UsageError
+import click
 
-__all__ = ["categories_of", "columns_of", "limit_of", "limits_of", "types_of"]
+from ..declaration import Declaration, Parameter, declarations
+from .failures import Command
 
 
-def columns_of(options: Sequence[str] | None) -> list[str] | None:
+def read_columns(texts: Sequence[str]) -> list[str] | None:
     """Names between commas; a name with a comma in it goes in double quotes."""
-    if not options:
+    if not texts:
         return None
     found: list[str] = []
-    for text in options:
+    for text in texts:
         names = _between_commas(text)
         if not names or not all(names):
-            raise UsageError(f"--columns {text!r} does not name columns: expected a,b,c")
+            raise click.UsageError(f"--columns {text!r} does not name columns: expected a,b,c")
         found += names
     return found
 
 
-def types_of(options: Sequence[str] | None) -> dict[str, str]:
+def read_types(texts: Sequence[str]) -> dict[str, str]:
     """``COLUMN=TYPE``, checked."""
+    if not texts:
+        return {}
+    from ..data.types import check_type
+
     found: dict[str, str] = {}
-    for text in options or ():
+    for text in texts:
         column, equals, kind = text.rpartition("=")
         if not equals or column in found:
-            raise UsageError(f"--type {text!r} is not COLUMN=TYPE, once per column")
+            raise click.UsageError(f"--type {text!r} is not COLUMN=TYPE, once per column")
         try:
             found[column] = check_type(kind)
         except ValueError as error:
-            raise UsageError(f"--type {text!r}: {error}") from error
+            raise click.UsageError(f"--type {text!r}: {error}") from error
     return found
 
 
-def limits_of(options: Sequence[str]) -> dict[str, tuple[float, float]]:
+def read_bounds(texts: Sequence[str]) -> dict[str, tuple[float, float]]:
     """``COLUMN=LOW:HIGH``, checked."""
     found: dict[str, tuple[float, float]] = {}
-    for text in options:
+    for text in texts:
         column, equals, values = text.rpartition("=")
         try:
             low, high = (float(value) for value in values.split(":"))
         except ValueError:
             equals = ""
         if not equals or not column:
-            raise UsageError(f"--bound {text!r} is not COLUMN=LOW:HIGH, two numbers")
+            raise click.UsageError(f"--bound {text!r} is not COLUMN=LOW:HIGH, two numbers")
         if not low < high:
-            raise UsageError(f"--bound {text!r}: expected LOW below HIGH")
+            raise click.UsageError(f"--bound {text!r}: expected LOW below HIGH")
         if column in found:
-            raise UsageError(f"--bound {text!r}: there is a bound of {column!r} already")
+            raise click.UsageError(f"--bound {text!r}: there is a bound of {column!r} already")
         found[column] = (low, high)
     return found
 
 
-def limit_of(text: str | None) -> float | str | None:
+def read_categories(texts: Sequence[str]) -> dict[str, list[str]]:
+    """``COLUMN=A,B,...``, checked; one with a comma in it goes in double quotes."""
+    found: dict[str, list[str]] = {}
+    for text in texts:
+        column, equals, values = text.partition("=")
+        names = _between_commas(values)
+        if not equals or column in found or not names or len(set(names)) < len(names):
+            raise click.UsageError(
+                f"--category {text!r} is not COLUMN=A,B,... with every category once, and once "
+                "per column"
+            )
+        found[column] = names
+    return found
+
+
+def read_limit(text: str | None) -> float | str | None:
     """A party's ``--epsilon``: a number above zero, ``none``, or nothing said."""
     if text is None:
         return None
@@ -69,24 +97,352 @@ def limit_of(text: str | None) -> float | str | None:
     except ValueError:
         value = 0.0
     if not 0 < value < math.inf:
-        raise UsageError(f"--epsilon {text!r} is neither a number above 0 nor none")
+        raise click.UsageError(f"--epsilon {text!r} is neither a number above 0 nor none")
     return value
-
-
-def categories_of(options: Sequence[str]) -> dict[str, list[str]]:
-    """``COLUMN=A,B,...``, checked; one with a comma in it goes in double quotes."""
-    found: dict[str, list[str]] = {}
-    for text in options:
-        column, equals, values = text.partition("=")
-        names = _between_commas(values)
-        if not equals or column in found or not names or len(set(names)) < len(names):
-            raise UsageError(
-                f"--category {text!r} is not COLUMN=A,B,... with every category once, and once "
-                "per column"
-            )
-        found[column] = names
-    return found
 
 
 def _between_commas(text: str) -> list[str]:
     return [name.strip() for name in next(csv.reader([text], skipinitialspace=True), [])]
+
+
+def reading(read: Callable[[Any], Any]) -> Callable[[Any, Any, Any], Any]:
+    """A callback of click that reads the text of an option."""
+    return lambda context, option, value: read(value)
+
+
+@dataclass(frozen=True)
+class Setting:
+    """How the command line offers a parameter of estimators, or a column for their ``fit``."""
+
+    help: str
+    flags: tuple[str, ...] = ()
+    """How it is written, if not as the parameter is, with dashes."""
+    type: click.ParamType | None = None
+    """How its text is read, if not as the signature says."""
+    metavar: str | None = None
+    read: Callable[[Sequence[str]], Any] | None = None
+    """It may be repeated; this turns all its texts into one value."""
+    default: str | None = None
+    """In words, if not what the signature says; nothing at all, if empty."""
+    private: bool = False
+    """Only a private fit heeds it."""
+    needs: Mapping[str, str] = field(default_factory=dict)
+    """It counts only where these settings have these values."""
+
+
+ACCOUNTANTS = (
+    "gdp, zcdp, zcdp-loose, rdp, pld, moments, advanced, advanced-classical, linear, "
+    "linear-classical"
+)
+_COLUMN: Any = {"type": click.STRING, "metavar": "COLUMN"}
+_GRADIENT = {"method": "gradient"}
+_ROBUST = _GRADIENT | {"mechanism": "robust"}
+SEED = click.IntRange(0, 2**32 - 1)
+
+# Every option of a model, in the order of the help page.
+SETTINGS: dict[str, Setting] = {
+    "components": Setting(
+        "Number of components, clusters, factors, lines or classes.",
+        ("--components", "-k"),
+        default="",
+    ),
+    "target": Setting("The column that a regression explains.", **_COLUMN),
+    "weight": Setting("A column that says how much a row counts.", **_COLUMN),
+    "covariance_type": Setting("Shape of the covariances.", ("--covariance",)),
+    "prior": Setting("Find the posterior mode under the default prior."),
+    "noise_variance": Setting("Variance of the noise, where it is known.", default="estimated"),
+    "method": Setting("How EM proceeds."),
+    "max_iter": Setting("At most this many iterations. A private fit chooses fewer, see --n-iter."),
+    "tol": Setting(
+        "Stop when an iteration gains less than this. For exact fits, where a model has --n-iter.",
+        type=click.FloatRange(0),
+    ),
+    "n_init": Setting("Starts of an exact fit; the best is kept."),
+    "random_state": Setting("For starts, never for noise.", ("--seed",), SEED, default=""),
+    "n_jobs": Setting("Threads; -1 uses every core.", type=click.INT),
+    "categories": Setting(
+        "Public list of a column's categories. A private fit needs one for every column.",
+        ("--category",),
+        metavar="COLUMN=A,B,...",
+        read=read_categories,
+    ),
+    "epsilon": Setting("Privacy budget of the whole fit.", private=True),
+    "delta": Setting("Probability with which privacy may fail.", private=True),
+    "bounds": Setting(
+        "Public limits of a column: give them for every column, or for none and they are "
+        "estimated. Those of a target are optional.",
+        ("--bound",),
+        metavar="COLUMN=LOW:HIGH",
+        read=read_bounds,
+        private=True,
+    ),
+    "groups": Setting(
+        "A column that says which person a row belongs to. Privacy then protects persons, not "
+        "rows.",
+        private=True,
+        **_COLUMN,
+    ),
+    "neighbours": Setting("The change that privacy hides.", private=True),
+    "n_iter": Setting("Iterations of a private fit.", default="as the noise allows", private=True),
+    "max_weight": Setting("Public cap on --weight.", private=True),
+    "max_rows": Setting("Public limit on the number of rows; --delta 0 needs one.", private=True),
+    "mechanism": Setting("How sums are released.", private=True),
+    "accountant": Setting(
+        f"How the cost is counted: {ACCOUNTANTS}.",
+        default="auto, the tightest that is valid",
+        private=True,
+    ),
+    "trust": Setting(
+        "Who adds the noise: whoever holds the data, or every person's own device (local).",
+        private=True,
+    ),
+    "missing_probability": Setting(
+        "How often a field is empty, where it is known.",
+        type=click.FLOAT,
+        default="estimated",
+        private=True,
+    ),
+    "clip": Setting("Norm to clip gradients at.", default="1", private=True, needs=_GRADIENT),
+    "step": Setting("Step size.", private=True, needs=_GRADIENT),
+    "batch": Setting(
+        "Whether each step uses all records or its own.", private=True, needs=_GRADIENT
+    ),
+    "averaging": Setting(
+        "Return the mean of the second half of the iterates.", private=True, needs=_GRADIENT
+    ),
+    "tau": Setting(
+        "Public bound on a gradient's second moments.",
+        default="found privately",
+        private=True,
+        needs=_ROBUST,
+    ),
+    "failure": Setting("Failure probability.", private=True, needs=_ROBUST),
+}
+# Settings that are no parameters of a constructor: columns for fit.
+COLUMNS = ("target", "weight", "groups")
+
+
+def setting(name: str) -> Setting:
+    """From the table; of a model's own parameter, from its docstring."""
+    return SETTINGS.get(name) or Setting(_parameters(name, declarations())[0][1].meaning)
+
+
+def flag(name: str) -> str:
+    """How a setting is written at the command line.
+
+    Examples
+    --------
+    >>> flag("covariance_type"), flag("max_iter")
+    ('--covariance', '--max-iter')
+    """
+    return (*setting(name).flags, f"--{name.replace('_', '-')}")[0]
+
+
+def takes(model: Declaration, name: str) -> bool:
+    """Whether a setting is for a model."""
+    if name in COLUMNS:
+        return model.target if name == "target" else True
+    return _parameter(model, name) is not None
+
+
+def _parameter(model: Declaration, name: str) -> Parameter | None:
+    return model.parameters.get((model.count or "") if name == "components" else name)
+
+
+def _parameters(name: str, models: Sequence[Declaration]) -> list[tuple[str, Parameter]]:
+    """The parameter behind a setting, of every model that has it."""
+    found = [(model.command, _parameter(model, name)) for model in models]
+    return [(command, parameter) for command, parameter in found if parameter is not None]
+
+
+def in_words(names: Sequence[str]) -> str:
+    """A list of names, as one says it.
+
+    Examples
+    --------
+    >>> in_words(["gmm", "kmeans", "fa"])
+    'gmm, kmeans and fa'
+    """
+    *most, last = names
+    return f"{', '.join(most)} and {last}" if most else last
+
+
+def takers(name: str) -> str:
+    """The models that a setting is for, in words."""
+    return in_words([model.command for model in declarations() if takes(model, name)])
+
+
+def offer(name: str, help: str, **more: Any) -> Callable[[Any], Any]:
+    """Offer a setting by a command that fits no model, with words of its own."""
+    flags, keywords = _form(name, SETTINGS[name])
+    return click.option(*flags, **keywords | {"help": help} | more)
+
+
+def _form(name: str, setting: Setting) -> tuple[list[str], dict[str, Any]]:
+    """How a setting is written and read, as far as the table says."""
+    keywords: dict[str, Any] = {"type": setting.type, "metavar": setting.metavar}
+    if setting.read is not None:
+        keywords |= {"multiple": True, "callback": reading(setting.read)}
+    return [*(setting.flags or (f"--{name.replace('_', '-')}",)), name], keywords
+
+
+class ModelOption(click.Option):
+    """An option that some models take; its help is about the models asked about."""
+
+    def __init__(self, name: str) -> None:
+        self.setting = setting(name)
+        self.section = "For private fits" if self.setting.private else "For the model"
+        flags, keywords = _form(name, self.setting)
+        parameters = [parameter for _, parameter in _parameters(name, declarations())]
+        kinds = {parameter.kind for parameter in parameters}
+        choices = {parameter.choices for parameter in parameters if parameter.choices}
+        if kinds == {"bool"}:
+            flags = [f"{flag(name)}/--no-{flag(name)[2:]}", name]
+        elif len(choices) == 1:
+            keywords["type"] = click.Choice(choices.pop())
+        elif keywords["type"] is None and self.setting.read is None:
+            numbers = {"int": click.IntRange(1), "float": click.FLOAT}
+            keywords["type"] = next((numbers[kind] for kind in kinds if kind in numbers), None)
+            if keywords["type"] is None:
+                keywords["metavar"] = "NAME"  # the library knows which names there are
+        super().__init__(flags, default=None, **keywords)
+
+    def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
+        """The line of the help page; none, if a model was named that does not take it."""
+        name = str(self.name)
+        asked = ctx.params.get("model")
+        models = declarations() if asked is None else (asked,)
+        if not any(takes(model, name) for model in models):
+            return None
+        self.help = " ".join([self.setting.help, *self._facts(name, models)])
+        return super().get_help_record(ctx)
+
+    def _facts(self, name: str, models: Sequence[Declaration]) -> list[str]:
+        found = _parameters(name, models)
+        facts = []
+        if self.setting.needs:
+            needed = " ".join(f"{flag(key)} {value}" for key, value in self.setting.needs.items())
+            facts.append(f"With {needed}.")
+        without = [model.command for model in models if not takes(model, name)]
+        if without:
+            few = len(without) < len(found)
+            facts.append(f"Not {in_words(without)}." if few else f"Only {takers(name)}.")
+        if not isinstance(self.type, click.Choice) and any(each.choices for _, each in found):
+            names = {command: ", ".join(each.choices) for command, each in found}
+            facts.append(f"One of {_by_model(names, '; ')}.")
+        default = self.setting.default
+        if default is None:
+            values = {command: self._written(each.default) for command, each in found}
+            default = _by_model({key: value for key, value in values.items() if value}, ", ")
+        return [*facts, *([f"Default: {default}."] if default else [])]
+
+    def _written(self, value: Any) -> str:
+        if value is None or isinstance(value, bool):
+            return "" if value is None else (self.opts if value else self.secondary_opts)[0]
+        return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _by_model(values: Mapping[str, str], comma: str) -> str:
+    """Values with the models that have them; alone, if all have the same.
+
+    Examples
+    --------
+    >>> _by_model({"fa": "1000", "gmm": "100", "categorical": "1000"}, ", ")
+    '1000 (fa, categorical), 100 (gmm)'
+    """
+    models: dict[str, list[str]] = {}
+    for model, value in values.items():
+        models.setdefault(value, []).append(model)
+    if len(models) == 1:
+        return next(iter(models))
+    return comma.join(f"{value} ({', '.join(names)})" for value, names in models.items())
+
+
+class ModelCommand(Command):
+    """A command that fits a model: it takes the options of all models.
+
+    ``only``: the settings that it takes, besides those that a model has for itself.
+    """
+
+    def __init__(self, *args: Any, only: Collection[str] = tuple(SETTINGS), **more: Any) -> None:
+        super().__init__(*args, **more)
+        self._only = only
+
+    def get_params(self, ctx: click.Context) -> list[click.Parameter]:
+        """Its own options and those of models, which are found when they are asked for."""
+        key = f"{__name__}.options"
+        if key not in ctx.meta:
+            own = [name for model in declarations() for name in model.options]
+            ctx.meta[key] = [ModelOption(name) for name in dict.fromkeys((*self._only, *own))]
+        return [*super().get_params(ctx), *ctx.meta[key]]
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """The models, then the options in sections."""
+        with formatter.section("Models"):
+            formatter.write_dl([(each.command, each.description) for each in declarations()])
+        sections: dict[str, list[tuple[str, str]]] = {}
+        for option in self.get_params(ctx):
+            record = option.get_help_record(ctx)
+            if record is not None:
+                title = option.section if isinstance(option, ModelOption) else "Options"
+                sections.setdefault(title, []).append(record)
+        for title, records in sections.items():
+            with formatter.section(title):
+                formatter.write_dl(records)
+
+
+class _ModelName(click.ParamType):
+    """The name of a model, turned into its declaration."""
+
+    name = "model"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        known = {model.command: model for model in declarations()}
+        if value not in known:
+            self.fail(f"{value!r} is not one of {', '.join(map(repr, known))}.", param, ctx)
+        return known[value]
+
+
+# Options that are not of models, but of several commands.
+PATH = click.Path(path_type=Path)
+data = click.argument("data", type=PATH)
+folder = click.argument("folder", type=PATH)
+model_file = click.argument("model", type=PATH)
+model = click.option(
+    "--model",
+    "-m",
+    type=_ModelName(),
+    default="gmm",
+    show_default=True,
+    is_eager=True,  # so that --help after it is about this model
+    metavar="NAME",
+    help="What to fit. Name it before --help to see the options and defaults of one model.",
+)
+model_output = click.option(
+    "--output",
+    "-o",
+    type=PATH,
+    required=True,
+    metavar="FILE",
+    help="Where to save the model (JSON).",
+)
+exact = click.option(
+    "--exact", is_flag=True, help="Exact EM, without noise: NOTHING about it is private."
+)
+columns = click.option(
+    "--columns",
+    multiple=True,
+    metavar="A,B,...",
+    callback=reading(read_columns),
+    help="Which columns, by name; may be repeated. Default: all that have no other use.",
+)
+header = click.option(
+    "--header/--no-header",
+    default=None,
+    help="Whether the first line of a CSV file is a header, or data (columns are then called x0, "
+    "x1, ...). Default: it is a header, and one that could be data is refused.",
+)
+as_json = click.option(
+    "--json", "as_json", is_flag=True, help="Print one JSON object, errors included."
+)
+quiet = click.option("--quiet", "-q", is_flag=True, help="Print nothing but errors (and --json).")

@@ -13,8 +13,6 @@ from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeEl
 
 from ..core import Block, Release, Rows, Stage
 
-__all__ = ["FitProgress", "WatchedRows"]
-
 # Work that is over sooner needs no bar.
 _PATIENCE_SECONDS = 1.0
 

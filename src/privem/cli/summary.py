@@ -1,97 +1,70 @@
-"""What a fit found: for programs as JSON values, for people as text and tables."""
+"""What commands found: for programs as JSON values, for people as text and tables."""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from rich import box
 from rich.console import RenderableType
+from rich.table import Table
 from rich.text import Text
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import get_tags
 
-from .. import FactorAnalysis, GaussianMixture, KMeans
-from .console import numbers
+from ..audit.report import AuditReport, Finding
+from ..declaration import Declaration
+from ..demo import Demo
+from .console import emit_json, note, numbers, remarks, show
 
-__all__ = ["NOT_PRIVATE", "describe", "exact_results", "public_results"]
+if TYPE_CHECKING:
+    from .fit import Request
 
 NOT_PRIVATE = "exact fit: nothing here is private. Treat the model as you would treat the data."
-
-_FIGURES = (
-    "mean_log_likelihood",
-    "mean_log_posterior",
-    "inertia",
-    "mean_squared_distance",
-)
-
-_FACTORS = ("mean_", "components_", "noise_variance_")
-# What the other models consist of, as far as they have it.
-_LATENT = (
-    "weights_",
-    "mean_",
-    "coef_",
-    "intercept_",
-    "noise_variance_",
-    "missing_probability_",
-    "category_probs_",
-    "categories_",
-)
+_EXACT_SCORE = "This score is exact and not private: publishing it tells about those rows."
+_SCORES = {
+    "rows": "rows",
+    "mean_log_density": "mean log-density",
+    "deviation": "deviation of its noise",
+    "minus_inertia": "minus inertia",
+    "mean_squared_distance": "mean squared distance",
+}
+# Releases of an audit that are alike take one line if there are more of them.
+_FEW = 2
 
 
-def exact_results(estimator: Any, weight: float) -> dict[str, Any]:
-    """What an exact fit found, its likelihood or inertia included."""
-    match estimator:
-        case GaussianMixture():
-            bound = "log_likelihood" if estimator.prior is None else "log_posterior"
-            return {
-                "covariance": estimator.covariance_type,
-                "prior": estimator.prior,
-                f"mean_{bound}": float(estimator.lower_bound_),
-                "parameters": _lists(estimator, "weights_", "means_", "covariances_"),
-            }
-        case KMeans():
-            return {
-                "inertia": estimator.inertia_,
-                "mean_squared_distance": estimator.inertia_ / weight,
-                "shares": (
-                    np.bincount(estimator.labels_, minlength=estimator.n_clusters)
-                    / len(estimator.labels_)
-                ).tolist(),
-                "parameters": _lists(estimator, "cluster_centers_"),
-            }
-        case FactorAnalysis():
-            return {
-                "mean_log_likelihood": estimator.loglike_[-1] / weight,
-                "parameters": _lists(estimator, *_FACTORS),
-            }
-    # A fit by moments climbs no likelihood.
-    likelihood = getattr(estimator, "lower_bound_", None)
-    climbed = {} if likelihood is None else {"mean_log_likelihood": float(likelihood)}
-    return {**climbed, "parameters": _lists(estimator, *_LATENT)}
-
-
-def public_results(estimator: Any) -> dict[str, Any]:
-    """What a private fit released, and nothing else."""
-    match estimator:
-        case GaussianMixture():
-            return {
-                "covariance": estimator.covariance_type,
-                "prior": estimator.prior,
-                "structure": getattr(estimator, "structure_", None),
-                "parameters": _lists(estimator, "weights_", "means_", "covariances_"),
-            }
-        case KMeans():
-            return {"parameters": _lists(estimator, "cluster_centers_")}
-        case FactorAnalysis():
-            return {"parameters": _lists(estimator, *_FACTORS)}
+def summary_of(
+    request: Request, estimator: Any, caught: Sequence[Any], weight: float | None
+) -> dict[str, Any]:
+    """What a fit found; ``weight``: the total of its rows, where that may be said."""
+    model = request.model
     structure = getattr(estimator, "structure_", None)
-    said = {} if structure is None else {"structure": structure}
-    return {**said, "parameters": _lists(estimator, *_LATENT)}
-
-
-def _lists(estimator: Any, *names: str) -> dict[str, Any]:
-    """Parameters by name, those that the model has."""
-    found = {name: getattr(estimator, name) for name in names if hasattr(estimator, name)}
-    return {name.rstrip("_"): _plain(value) for name, value in found.items()}
+    summary: dict[str, Any] = {
+        "model": model.command,
+        "columns": estimator._names(),
+        **({"target": request.target} if request.target else {}),
+        "components": request.given.get("components"),
+        "private": not request.exact,
+        "epsilon": estimator.epsilon,
+        "delta": None if request.exact else estimator.delta,
+        "statement": NOT_PRIVATE if request.exact else str(estimator.privacy_),
+        "iterations": int(estimator.n_iter_),
+        "warnings": remarks(caught),
+        **({} if structure is None or request.exact else {"structure": structure}),
+        **model.figures(estimator, weight),
+        "parameters": {
+            name.rstrip("_"): _plain(getattr(estimator, name))
+            for name in model.results or estimator._needed
+            if hasattr(estimator, name)
+        },
+    }
+    if request.exact:
+        stopped = any(issubclass(warning.category, ConvergenceWarning) for warning in caught)
+        return summary | {"converged": not stopped}
+    return summary | {"privacy": estimator.privacy_.to_dict()}
 
 
 def _plain(value: Any) -> Any:
@@ -100,104 +73,56 @@ def _plain(value: Any) -> Any:
     )
 
 
-def describe(summary: dict[str, Any], output: Path) -> list[RenderableType]:
-    """A summary for people."""
-    what, caption, table = _main_table(summary)
-    word = ""
-    if "converged" in summary:
-        word = " (converged)" if summary["converged"] else " (NOT converged)"
+def report_fit(
+    estimator: Any,
+    model: Declaration,
+    summary: dict[str, Any],
+    output: Path,
+    as_json: bool,
+    quiet: bool,
+) -> None:
+    """Print the summary of a fit."""
+    if as_json:
+        emit_json(summary | {"output": str(output)})
+    elif not quiet:
+        for warning in summary["warnings"]:
+            note(warning)
+        show(*_describe(estimator, model, summary), f"\nSaved to {output}")
+
+
+def _describe(estimator: Any, model: Declaration, summary: dict[str, Any]) -> list[RenderableType]:
+    """A fit for people."""
+    table = None if model.table is None else model.table(estimator)
+    facts: dict[str, Any] = {"rows": f"{summary['rows']:,}"} if "rows" in summary else {}
+    facts |= {key: ", ".join(who) for key, who in summary.get("attendance", {}).items() if who}
+    facts |= {"columns": len(summary["columns"])}
+    facts |= {"target": summary["target"]} if "target" in summary else {}
+    noise = summary["parameters"].get("noise_variance")
+    facts |= {"noise variance": f"{noise:.6g}"} if isinstance(noise, float) else {}
+    facts |= {
+        key.replace("_", " "): f"{value:.6g}"
+        for key, value in model.figures(estimator, summary.get("total_weight")).items()
+        if isinstance(value, float)
+    }
+    converged = {True: " (converged)", False: " (NOT converged)", None: ""}
+    facts |= {"iterations": f"{summary['iterations']}{converged[summary.get('converged')]}"}
+    facts |= {"time": f"{summary['seconds']:.2f} s"} if "seconds" in summary else {}
+    facts |= {"structure": _structure(summary)} if "structure" in summary else {}
     lines = [
-        f"{what}, of {summary['data']}",
-        *([f"  rows                   {summary['rows']:,}"] if "rows" in summary else []),
-        *(f"  {key:<22} {', '.join(who)}" for key, who in _attendance(summary) if who),
-        f"  columns                {len(summary['columns'])}",
-        *([f"  target                 {summary['target']}"] if "target" in summary else []),
-        *([f"  noise variance         {_noise(summary):.6g}"] if _noise(summary) else []),
-        *(
-            f"  {key.replace('_', ' '):<22} {summary[key]:.6g}"
-            for key in _FIGURES
-            if key in summary
-        ),
-        f"  iterations             {summary['iterations']}{word}",
-        *([f"  time                   {summary['seconds']:.2f} s"] if "seconds" in summary else []),
-        *([f"  structure              {_structure(summary)}"] if "structure" in summary else []),
-        "",
-        caption,
+        f"{model.name if table is None else table.title}, of {summary['data']}",
+        *(f"  {key:<22} {value}" for key, value in facts.items()),
         "",
     ]
-    said = [Text(summary["statement"])]
-    mapped = "parties" in summary and summary["model"] not in ("missing-regression", "categorical")
-    if mapped and summary.get("epsilon") is not None:  # whether there are any is not said
-        said.append(Text("Missing values, if there are any, counted as the lower bound."))
-    return ["\n".join(lines), *table, "", *said, f"\nSaved to {output}"]
-
-
-def _main_table(summary: dict[str, Any]) -> tuple[str, str, list[RenderableType]]:
-    """What was fitted, what its table shows, and the table."""
-    columns, parameters = summary["columns"], summary["parameters"]
-    count = summary["components"]
-    labels = [str(k) for k in range(count or 0)]
-    match summary["model"]:
-        case "gmm":
-            what = f"Gaussian mixture, {count} component(s), {summary['covariance']} covariance"
-            values = np.column_stack([parameters["weights"], parameters["means"]])
-            table = numbers("k", labels, ["weight", *columns], values.tolist())
-            return what, "Weight and mean of each component:", table
-        case "kmeans":
-            what = f"k-means, {count} cluster(s)"
-            centres = parameters["cluster_centers"]
-            if "shares" not in summary:
-                return what, "Centre of each cluster:", numbers("k", labels, columns, centres)
-            values = np.column_stack([summary["shares"], centres])
-            table = numbers("k", labels, ["share", *columns], values.tolist())
-            return what, "Share of the rows and centre of each cluster:", table
-        case "fa":
-            factors = len(parameters["components"])
-            what = f"Factor analysis, {factors} factor(s)"
-            labels = ["mean", *(f"factor {k}" for k in range(factors)), "noise sd"]
-            noise = np.sqrt(parameters["noise_variance"])
-            values = np.vstack([parameters["mean"], *parameters["components"], noise])
-            table = numbers("", labels, columns, values.tolist())
-            return what, "Means, loadings and noise of each column:", table
-        case "regression-mixture":
-            what = f"Mixture of {count} linear regression(s)"
-            names = ("weights", "noise_variance", "intercept", "coef")
-            values = np.column_stack([parameters[name] for name in names])
-            heads = ["weight", "noise var.", "intercept", *columns]
-            table = numbers("k", labels, heads, values.tolist())
-            return what, "Weight, noise, intercept and coefficients of each component:", table
-        case "categorical":
-            what = f"Latent classes, {count} of them"
-            heads = [
-                f"{column}={category}"
-                for column, known in zip(columns, parameters["categories"], strict=True)
-                for category in known
-            ]
-            values = np.concatenate(parameters["category_probs"], axis=1)
-            shares = np.reshape(parameters["weights"], (1, -1))
-            cells = np.concatenate([shares, values.T])
-            table = numbers("", ["weight", *heads], [f"class {k}" for k in labels], cells.tolist())
-            return what, "Weight of each class, and probabilities within it:", table
-        case "symmetric":
-            table = numbers("", ["b"], columns, [parameters["mean"]])
-            return "Symmetric mixture: b or -b, and noise", "The mean b:", table
-    regressions = {
-        "symmetric-regression": "Symmetric regression: <b, x> or -<b, x>, and noise",
-        "missing-regression": "Regression on columns with missing values",
-    }
-    table = numbers("", ["b"], columns, [parameters["coef"]])
-    return regressions[summary["model"]], "The coefficients b:", table
-
-
-def _attendance(summary: dict[str, Any]) -> list[tuple[str, list[str]]]:
-    """Of a federated fit: who took part, refused, was lost."""
-    return list(summary.get("attendance", {}).items())
-
-
-def _noise(summary: dict[str, Any]) -> float | None:
-    """The noise variance, where there is but one."""
-    noise = summary["parameters"].get("noise_variance")
-    return noise if isinstance(noise, float) else None
+    pieces: list[RenderableType] = ["\n".join(lines)]
+    if table is not None:
+        labels = table.labels or [str(k) for k in range(len(table.rows))]
+        corner = "k" if table.labels is None else ""
+        pieces += [f"{table.caption}\n", *numbers(corner, labels, table.columns, table.rows), ""]
+    pieces.append(Text(summary["statement"]))
+    mapped = not (model.categories or get_tags(estimator).input_tags.allow_nan)
+    if "parties" in summary and mapped and summary["private"]:  # whether there are any is not said
+        pieces.append(Text("Missing values, if there are any, counted as the lower bound."))
+    return pieces
 
 
 def _structure(summary: dict[str, Any]) -> str:
@@ -205,3 +130,112 @@ def _structure(summary: dict[str, Any]) -> str:
         what = "regression" if "target" in summary else "Gaussian"
         return f"single: the noise supports no more than one {what}"
     return str(summary["structure"])
+
+
+def report_score(summary: dict[str, Any], as_json: bool) -> None:
+    """Print a score."""
+    if as_json:
+        emit_json(summary)
+        return
+    for warning in summary.get("warnings", ()):
+        note(warning)
+    lines = [
+        f"{label:<22} {summary[key]:{',' if isinstance(summary[key], int) else '.8g'}}"
+        for key, label in _SCORES.items()
+        if key in summary
+    ]
+    show("\n".join(lines), "", Text(summary.get("statement", _EXACT_SCORE)))
+
+
+def folded(report: AuditReport) -> str:
+    """The report as text; three or more releases that differ by their number become one line.
+
+    Whatever failed keeps a line of its own. All of them are in the report's JSON.
+
+    Examples
+    --------
+    >>> steps = [Finding(f"release EM {i} / sums", True, "", {"multiplier": i}) for i in (1, 2, 3)]
+    >>> print(folded(AuditReport("m.json", steps)))
+    Audit of m.json: passed (3 checks)
+      ok    release EM 1 / sums to EM 3 / sums: 3 releases, multipliers 1 to 3 (each: --json)
+    """
+    alike: dict[str, list[Finding]] = {}
+    for finding in report.findings:
+        sound_release = finding.passed and "multiplier" in finding.numbers
+        name = re.sub(r"\d+", "#", finding.name) if sound_release else f"{len(alike)} "
+        alike.setdefault(name, []).append(finding)
+    head, *_ = str(report).splitlines()
+    lines = [str(line) for same in alike.values() for line in _fold(same)]
+    return "\n  ".join([head, *lines])
+
+
+def _fold(alike: list[Finding]) -> list[Finding]:
+    if len(alike) <= _FEW:
+        return alike
+    multipliers = [float(finding.numbers["multiplier"]) for finding in alike]
+    last = alike[-1].name.removeprefix("release ")
+    between = " to ".join(dict.fromkeys(f"{f(multipliers):.6g}" for f in (min, max)))
+    detail = f"{len(alike)} releases, multipliers {between} (each: --json)"
+    return [Finding(f"{alike[0].name} to {last}", True, detail)]
+
+
+def describe_demo(demo: Demo) -> list[RenderableType]:
+    """The components, what privacy costs, the statement, the files."""
+    model = demo.model
+    columns = ["weight", *(str(name) for name in model.feature_names_in_)]
+    labels = [str(k) for k in range(len(model.weights_))]
+    values = np.column_stack([model.weights_, model.means_]).tolist()
+    return [
+        "\nThe private model: weight and mean of each component\n",
+        *numbers("k", labels, columns, values),
+        f"\nHeld-out log-likelihood per person, of {demo.held_out:,} people no fit has seen\n",
+        _scores(demo),
+        "",
+        Text(_meaning(demo)),
+        "\nThe statement that is saved with the model\n",
+        Text(str(model.privacy_)),
+        f"\n{_files(demo)}",
+    ]
+
+
+def _scores(demo: Demo) -> Table:
+    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), show_edge=False)
+    table.add_column("")
+    for name in ("epsilon", "log-likelihood", "against exact EM"):
+        table.add_column(name, justify="right", no_wrap=True)
+    count, epsilon = len(demo.model.weights_), f"{demo.model.privacy_.epsilon:g}"
+    rows = (
+        (f"exact EM, {count} components", "none", demo.exact),
+        (f"private mixture, {count} components", epsilon, demo.private),
+        ("private single Gaussian", epsilon, demo.single),
+    )
+    for label, budget, score in rows:
+        loss = "" if budget == "none" else f"{score - demo.exact:+.3f}"
+        table.add_row(label, budget, f"{score:.3f}", loss)
+    return table
+
+
+def _meaning(demo: Demo) -> str:
+    """In words; and what nobody should do with people who do exist."""
+    text = (
+        "These people are synthetic. Of real ones, this table would itself be a release: the "
+        "scores are exact, and two private fits of the same people cost what they cost together. "
+        "Publish one model and its statement, and no score."
+    )
+    if demo.private <= demo.single:
+        text = "Here a private single Gaussian does as well: there are too few people. " + text
+    return text
+
+
+def _files(demo: Demo) -> str:
+    what = {
+        "people": "the people; stays inside",
+        "model": "the private model: privem sample, privem audit",
+        "synthetic": "as many records drawn from it, as private as it is",
+        "picture": "the picture",
+    }
+    width = max(len(str(path)) for path in demo.files.values())
+    lines = [f"  {path!s:<{width}}  {what[name]}" for name, path in demo.files.items()]
+    if demo.remark:
+        lines.append(f"  {demo.remark}")
+    return "\n".join(lines)

@@ -7,7 +7,7 @@ import stat
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
+from click.testing import CliRunner
 
 from privem.cli import app
 from privem.federation.flower.folders import PartyFolder, Terms, _digest

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from ...declaration import AuditCase, Declaration
+from ...declaration import AuditCase, Declaration, ParameterTable
 
 
 def _audit_case(s: Any) -> AuditCase:
@@ -11,14 +11,33 @@ def _audit_case(s: Any) -> AuditCase:
     return AuditCase(agreeing, [1.0, 1.0], [0.0, 0.0], {"categories": [0, 1]})
 
 
+def _table(model: Any) -> ParameterTable:
+    cells = [
+        (f"{column}={category}", probabilities[:, j])
+        for column, known, probabilities in zip(
+            model._names(), model.categories_, model.category_probs_, strict=True
+        )
+        for j, category in enumerate(known)
+    ]
+    return ParameterTable(
+        f"Latent classes, {model.n_components} of them",
+        "Weight of each class, and probabilities within it:",
+        [f"class {k}" for k in range(model.n_components)],
+        [model.weights_, *(values for _, values in cells)],
+        ["weight", *(label for label, _ in cells)],
+    )
+
+
 MODELS: tuple[Declaration, ...] = (
     Declaration(
         "CategoricalMixture",
         "models.categorical_mixture.estimator",
         "categorical",
+        "latent classes of rows, over columns of categories",
         count="n_components",
         categories=True,
         queries=("models.categorical_mixture.model",),
         audit_case=_audit_case,
+        table=_table,
     ),
 )

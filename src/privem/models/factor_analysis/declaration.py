@@ -1,13 +1,34 @@
 """What the model declares about itself."""
 
-from ...declaration import AuditCase, Declaration
+from typing import Any
+
+from ...declaration import AuditCase, Declaration, ParameterTable
+
+
+def _figures(model: Any, weight: float | None) -> dict[str, Any]:
+    return {} if weight is None else {"mean_log_likelihood": model.loglike_[-1] / weight}
+
+
+def _table(model: Any) -> ParameterTable:
+    factors = len(model.components_)
+    return ParameterTable(
+        f"Factor analysis, {factors} factor(s)",
+        "Means, loadings and noise of each column:",
+        model._names(),
+        [model.mean_, *model.components_, model.noise_variance_**0.5],
+        ["mean", *(f"factor {k}" for k in range(factors)), "noise sd"],
+    )
+
 
 MODELS: tuple[Declaration, ...] = (
     Declaration(
         "FactorAnalysis",
         "models.factor_analysis.estimator",
         "fa",
+        "factor analysis",
         count="n_components",
         audit_case=lambda s: AuditCase(s.cluster, [1.0], [-1.0], {"n_components": 1}),
+        figures=_figures,
+        table=_table,
     ),
 )

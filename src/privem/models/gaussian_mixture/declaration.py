@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from ...declaration import AuditCase, Declaration
+from ...declaration import AuditCase, Declaration, ParameterTable
 
 
 def _audit_case(s: Any) -> AuditCase:
@@ -13,11 +13,29 @@ def _audit_case(s: Any) -> AuditCase:
     return AuditCase(-0.2 + 0.1 * columns, [1.0] * 3, [-1.0] * 3, {"mechanism": "whitened"})
 
 
+def _figures(model: Any, weight: float | None) -> dict[str, Any]:
+    found = {"covariance": model.covariance_type, "prior": model.prior}
+    if weight is None:
+        return found
+    what = "mean_log_likelihood" if model.prior is None else "mean_log_posterior"
+    return found | {what: float(model.lower_bound_)}
+
+
+def _table(model: Any) -> ParameterTable:
+    return ParameterTable(
+        f"Gaussian mixture, {model.n_components} component(s), {model.covariance_type} covariance",
+        "Weight and mean of each component:",
+        ["weight", *model._names()],
+        [[weight, *mean] for weight, mean in zip(model.weights_, model.means_, strict=True)],
+    )
+
+
 MODELS: tuple[Declaration, ...] = (
     Declaration(
         "GaussianMixture",
         "models.gaussian_mixture.estimator",
         "gmm",
+        "a Gaussian mixture",
         count="n_components",
         queries=(
             "models.gaussian_mixture.model",
@@ -25,5 +43,8 @@ MODELS: tuple[Declaration, ...] = (
             "models.gaussian_mixture.query",
         ),
         audit_case=_audit_case,
+        results=("weights_", "means_", "covariances_"),
+        figures=_figures,
+        table=_table,
     ),
 )

@@ -1,13 +1,47 @@
 """What the model declares about itself."""
 
-from ...declaration import Declaration
+from typing import Any
+
+from ...declaration import Declaration, ParameterTable
+
+
+def _shares(model: Any) -> list[float]:
+    """Of the rows in each cluster; only an exact fit of our own rows knows them."""
+    if not hasattr(model, "labels_"):
+        return []
+    return [float((model.labels_ == k).mean()) for k in range(model.n_clusters)]
+
+
+def _figures(model: Any, weight: float | None) -> dict[str, Any]:
+    if weight is None:
+        return {}
+    return {
+        "inertia": model.inertia_,
+        "mean_squared_distance": model.inertia_ / weight,
+        "shares": _shares(model),
+    }
+
+
+def _table(model: Any) -> ParameterTable:
+    title, columns = f"k-means, {model.n_clusters} cluster(s)", model._names()
+    shares, centres = _shares(model), model.cluster_centers_
+    if not shares:
+        return ParameterTable(title, "Centre of each cluster:", columns, centres)
+    rows = [[share, *centre] for share, centre in zip(shares, centres, strict=True)]
+    caption = "Share of the rows and centre of each cluster:"
+    return ParameterTable(title, caption, ["share", *columns], rows)
+
 
 MODELS: tuple[Declaration, ...] = (
     Declaration(
         "KMeans",
         "models.kmeans.estimator",
         "kmeans",
+        "k-means",
         count="n_clusters",
+        density=False,
         queries=("models.kmeans.model", "models.kmeans.query", "models.kmeans.grid"),
+        figures=_figures,
+        table=_table,
     ),
 )

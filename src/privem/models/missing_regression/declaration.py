@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from ...declaration import AuditCase, Declaration, Example
+from ...declaration import AuditCase, Declaration, Example, ParameterTable
 
 
 def _audit_case(s: Any) -> AuditCase:
@@ -23,14 +23,22 @@ def _example() -> Example:
     return Example((X, y), {}, {"bounds": 6.0, "target_bounds": 12.0})
 
 
+def _table(model: Any) -> ParameterTable:
+    title = "Regression on columns with missing values"
+    return ParameterTable(title, "The coefficients b:", model._names(), [model.coef_], ["b"])
+
+
 MODELS: tuple[Declaration, ...] = (
     Declaration(
         "MissingCovariateRegression",
         "models.missing_regression.estimator",
         "missing-regression",
+        "the target is <b, x> and noise; fields of x may be empty",
         target=True,
         queries=("models.missing_regression.model", "models.missing_regression.moments"),
         audit_case=_audit_case,
         own_example=_example,
+        results=("coef_", "noise_variance_", "missing_probability_"),
+        table=_table,
     ),
 )

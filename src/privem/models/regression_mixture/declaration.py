@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from ...declaration import AuditCase, Declaration
+from ...declaration import AuditCase, Declaration, ParameterTable
 
 
 def _audit_case(s: Any) -> AuditCase:
@@ -10,14 +10,26 @@ def _audit_case(s: Any) -> AuditCase:
     return AuditCase(flat, [1.0, 1.0], [1.0, -1.0])
 
 
+def _table(model: Any) -> ParameterTable:
+    parts = (model.weights_, model.noise_variance_, model.intercept_, model.coef_)
+    return ParameterTable(
+        f"Mixture of {model.n_components} linear regression(s)",
+        "Weight, noise, intercept and coefficients of each component:",
+        ["weight", "noise var.", "intercept", *model._names()],
+        [[weight, noise, start, *coef] for weight, noise, start, coef in zip(*parts, strict=True)],
+    )
+
+
 MODELS: tuple[Declaration, ...] = (
     Declaration(
         "RegressionMixture",
         "models.regression_mixture.estimator",
         "regression-mixture",
+        "the target follows one of K lines",
         count="n_components",
         target=True,
         queries=("models.regression_mixture.model", "models.regression_mixture.directions"),
         audit_case=_audit_case,
+        table=_table,
     ),
 )

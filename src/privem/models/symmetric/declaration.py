@@ -1,8 +1,18 @@
-"""What the model declares about itself."""
+"""What the models declare about themselves."""
 
 from typing import Any
 
-from ...declaration import AuditCase, Declaration
+from ...declaration import AuditCase, Declaration, ParameterTable
+
+
+def _mean(model: Any) -> ParameterTable:
+    title = "Symmetric mixture: b or -b, and noise"
+    return ParameterTable(title, "The mean b:", model._names(), [model.mean_], ["b"])
+
+
+def _coefficients(model: Any) -> ParameterTable:
+    title = "Symmetric regression: <b, x> or -<b, x>, and noise"
+    return ParameterTable(title, "The coefficients b:", model._names(), [model.coef_], ["b"])
 
 
 def _audit_case(s: Any) -> AuditCase:
@@ -21,15 +31,19 @@ MODELS: tuple[Declaration, ...] = (
         "SymmetricMixture",
         "models.symmetric.mixture",
         "symmetric",
+        "x is b or -b, and noise",
         queries=("models.symmetric.model",),
         audit_case=_audit_case,
+        table=_mean,
     ),
     Declaration(
         "SymmetricRegressionMixture",
         "models.symmetric.regression",
         "symmetric-regression",
+        "the target is <b, x> or -<b, x>, and noise",
         target=True,
         queries=("models.symmetric.model",),
         audit_case=_regression_case,
+        table=_coefficients,
     ),
 )

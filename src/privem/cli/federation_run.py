@@ -8,11 +8,11 @@ import socket
 import sys
 import time
 import warnings
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from sklearn.exceptions import ConvergenceWarning
+from click import UsageError
 
 from ..core import Release, Stage
 from ..data import read_file
@@ -22,13 +22,11 @@ from ..federation.flower.folders import PartyFolder, Terms, locked
 from ..federation.party.rows import category_rows
 from ..files import write_secret
 from .console import emit, note
-from .failures import ExitCode, Failure, UsageError, reading_data, writing_file
-from .founding import last_run, reading_folder, server_folder
+from .failures import ExitCode, Failure, reading_data, writing_file
+from .federation_folders import last_run, reading_folder, server_folder
+from .fit import Request
 from .progress import FitProgress
-from .settings import Settings
-from .summary import NOT_PRIVATE, public_results
-
-__all__ = ["carry", "fit_parties", "take_part"]
+from .summary import summary_of
 
 
 def carry(folder: Path, listen: str | None) -> None:
@@ -128,10 +126,10 @@ def _unnamed(data: Path, columns: tuple[str, ...], weight: str | None) -> Any:
     return replace(rows, names=called)
 
 
-def _tell_bounds(estimator: Any, settings: Settings, agreement: Agreement) -> None:
+def _tell_bounds(estimator: Any, request: Request, agreement: Agreement) -> None:
     """Agreed bounds are those of a private fit; the target's come last."""
     low, high = agreement.low, agreement.high
-    if settings.exact or low is None or high is None or agreement.categories is not None:
+    if request.exact or low is None or high is None or agreement.categories is not None:
         return
     if agreement.target:
         estimator.target_bounds = (low[-1], high[-1])
@@ -140,18 +138,18 @@ def _tell_bounds(estimator: Any, settings: Settings, agreement: Agreement) -> No
 
 
 def fit_parties(
-    folder: Path, settings: Settings, output: Path, patience: float, new: bool, quiet: bool
-) -> dict[str, Any]:
-    """Fit over all parties, or go on where a fit stopped; a summary fit for JSON."""
+    folder: Path, request: Request, output: Path, patience: float, new: bool, quiet: bool
+) -> tuple[Any, dict[str, Any]]:
+    """Fit over all parties, or go on where a fit stopped; the estimator and its summary."""
     with reading_folder():
         folder = server_folder(folder)
         terms = Terms.load(folder)
-        if settings.exact and terms.agreement.no_exact:
+        if request.exact and terms.agreement.no_exact:
             raise ValueError(terms.agreement.no_exact)
         secret = (folder / "secret").read_bytes()
         (folder / "runs").mkdir(exist_ok=True)
     with locked(folder / "runs", "a fit"):
-        run = _Run.open(folder, settings, new)
+        run = _Run.open(folder, request, new)
         try:
             with warnings.catch_warnings(record=True) as caught:
                 warnings.simplefilter("always")
@@ -164,7 +162,7 @@ def fit_parties(
         with writing_file(output):
             estimator.save(output)
         run.say("finished")
-    return _summary(estimator, terms, run, caught)
+    return estimator, _summary(estimator, terms, run, caught)
 
 
 def _fit(run: _Run, terms: Terms, secret: bytes, patience: float, quiet: bool) -> Any:
@@ -173,8 +171,8 @@ def _fit(run: _Run, terms: Terms, secret: bytes, patience: float, quiet: bool) -
 
     away: float | None = None
     while True:
-        estimator = run.settings.estimator()
-        _tell_bounds(estimator, run.settings, terms.agreement)
+        estimator = run.request.estimator()
+        _tell_bounds(estimator, run.request, terms.agreement)
         journal = Journal(run.folder, run.folder.parent.parent / "counters")
 
         def fit(
@@ -183,7 +181,7 @@ def _fit(run: _Run, terms: Terms, secret: bytes, patience: float, quiet: bool) -
             nonlocal away
             away = None
             run.begin(done, quiet)
-            with FitProgress(estimator.max_iter, quiet, run.settings.exact) as progress:
+            with FitProgress(estimator.max_iter, quiet, run.request.exact) as progress:
 
                 def watch(stage: Stage, release: Release[Any]) -> None:
                     progress.watch(stage, release)
@@ -209,47 +207,32 @@ def _fit(run: _Run, terms: Terms, secret: bytes, patience: float, quiet: bool) -
 
 
 def _summary(estimator: Any, terms: Terms, run: _Run, caught: list[Any]) -> dict[str, Any]:
-    agreement, settings = terms.agreement, run.settings
+    agreement = terms.agreement
     count, present = len(agreement.members), len(run.attendance["took part"])
     among = str(count) if present == count else f"{present} of {count}"
-    found: dict[str, Any] = {
-        "model": str(settings.kind),
+    return summary_of(run.request, estimator, caught, None) | {
         "data": f"{among} parties ({agreement.protection})",
         "parties": agreement.names,
         "attendance": run.attendance,
         "protection": agreement.protection,
-        "columns": estimator._names(),
-        **({"target": settings.target} if settings.target else {}),
-        "components": settings.components,
-        "private": not settings.exact,
-        "epsilon": estimator.epsilon,
-        "iterations": int(estimator.n_iter_),
         "rounds": run.rounds,
-        "warnings": list(dict.fromkeys(str(warning.message) for warning in caught)),
-        **public_results(estimator),
     }
-    if not settings.exact:
-        found["privacy"] = estimator.privacy_.to_dict()
-        found["statement"] = str(estimator.privacy_)
-    else:
-        found["statement"] = NOT_PRIVATE
-        found["converged"] = not any(issubclass(w.category, ConvergenceWarning) for w in caught)
-    return found
 
 
 class _Run:
     """One fit's folder: its settings, its journal, and how far it is."""
 
-    def __init__(self, folder: Path, settings: Settings) -> None:
-        self.folder, self.settings = folder, settings
+    def __init__(self, folder: Path, request: Request, seed: int) -> None:
+        self.folder = folder
+        self.request = replace(request, given={**request.given, "random_state": seed})
         self.rounds, self._done, self._stage = 0, 0, ""
         self.attendance: dict[str, list[str]] = {}
 
     @classmethod
-    def open(cls, server: Path, settings: Settings, new: bool) -> _Run:
+    def open(cls, server: Path, request: Request, new: bool) -> _Run:
         """The fit that has not finished, if it is this one; else another."""
         last = last_run(server)
-        asked = _plain(settings)
+        asked = _plain(request)
         if last is not None and not new and (last / "settings.json").exists():
             kept = json.loads((last / "settings.json").read_bytes())
             if json.loads((last / "progress.json").read_bytes())["state"] != "finished":
@@ -258,12 +241,12 @@ class _Run:
                         f"fit {last.name} has not finished and has other parameters: repeat it "
                         "with the same to go on, or give it up with --new"
                     )
-                return cls(last, replace(settings, seed=kept["seed"]))
+                return cls(last, request, kept["seed"])
         folder = server / "runs" / f"{int(last.name) + 1 if last else 1:04d}"
         folder.mkdir()
         # The same starts when the fit is continued, also where nobody asked for a seed.
-        seed = int.from_bytes(os.urandom(4), "little") if settings.seed is None else settings.seed
-        run = cls(folder, replace(settings, seed=seed))
+        seed = request.given.get("random_state", int.from_bytes(os.urandom(4), "little"))
+        run = cls(folder, request, seed)
         run.say("begun")
         body = {"asked": asked, "seed": seed}
         write_secret(folder / "settings.json", json.dumps(body).encode())
@@ -296,6 +279,7 @@ class _Run:
         write_secret(self.folder / "progress.json", json.dumps(body).encode())
 
 
-def _plain(settings: Settings) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(json.dumps(asdict(settings)))
-    return found
+def _plain(request: Request) -> Any:
+    """What was asked for, as JSON values."""
+    asked = {"model": request.model.command, "exact": request.exact, **request.given}
+    return json.loads(json.dumps(asked))

@@ -1,15 +1,16 @@
-"""``privem federate key``, ``init`` and ``status``: folders, and what they say."""
+"""The folders of servers and parties: making them, and what they say."""
 
 from __future__ import annotations
 
-import csv
-import io
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from click import UsageError
+
+from ..declaration import Declaration, declarations
 from ..federation.agreement import Agreement, Card
 from ..federation.flower import require
 from ..federation.flower.folders import (
@@ -24,20 +25,8 @@ from ..federation.flower.folders import (
 from ..federation.party.party import account_of
 from ..federation.party.rows import code_bounds
 from ..federation.primitives import Identity
-from .failures import ExitCode, Failure, UsageError
-from .kinds import FACTS, Kind
-from .options import categories_of, limits_of
-
-__all__ = [
-    "agreed",
-    "found",
-    "last_run",
-    "make_keys",
-    "reading_folder",
-    "server_folder",
-    "show_status",
-    "standing",
-]
+from .failures import ExitCode, Failure
+from .options import in_words
 
 
 @contextmanager
@@ -80,10 +69,11 @@ def found(
     parties: Sequence[str],
     cards: Sequence[Path],
     address: str,
-    bounds: Sequence[str],
-    columns: str | None,
-    target: str | None = None,
-    categories: Sequence[str] = (),
+    *,
+    bounds: Mapping[str, tuple[float, float]],
+    columns: Sequence[str] | None,
+    target: str | None,
+    categories: Mapping[str, Sequence[str]],
     **terms: Any,
 ) -> dict[str, Any]:
     """Make a federation's folders; what was agreed."""
@@ -123,7 +113,10 @@ def found(
 
 
 def _columns(
-    bounds: Sequence[str], columns: str | None, target: str | None, categories: Sequence[str]
+    bounds: Mapping[str, tuple[float, float]],
+    columns: Sequence[str] | None,
+    target: str | None,
+    categories: Mapping[str, Sequence[str]],
 ) -> tuple[list[str], Any, Any, Any]:
     """Names of the columns, a target's last; their bounds; and their categories."""
     if categories:
@@ -131,50 +124,68 @@ def _columns(
             raise UsageError(
                 "--category names the columns; leave out --bound, --columns and --target"
             )
-        known = categories_of(categories)
-        kinds = tuple(tuple(part) for part in known.values())
-        return list(known), *code_bounds(kinds), kinds
+        kinds = tuple(tuple(part) for part in categories.values())
+        return list(categories), *code_bounds(kinds), kinds
     if bounds and columns:
         raise UsageError("--bound names the columns; leave out --columns")
-    limits = limits_of(bounds)
-    names = [name.strip() for name in columns.split(",")] if columns else list(limits)
+    names = list(columns or bounds)
     if target is not None:
         if target not in names or len(names) < 2:
             raise UsageError("--target names one of the columns that --bound or --columns name")
         names = [*(name for name in names if name != target), target]
-    if not limits:
+    if not bounds:
         return names, None, None, None
-    low, high = map(tuple, zip(*(limits[name] for name in names), strict=True))
+    low, high = map(tuple, zip(*(bounds[name] for name in names), strict=True))
     return names, low, high, None
 
 
-def agreed(folder: Path, model: Kind) -> dict[str, Any]:
-    """What a federation says about the columns, as options of a fit; refuses other models."""
+def next_steps(
+    folder: Path, parties: Sequence[str], terms: dict[str, Any], agreed: Mapping[str, Any]
+) -> str:
+    """What was set up, and the commands that come next, for people."""
+    more = " --weight COLUMN" * agreed["weighted"] + " --groups COLUMN" * agreed["persons"]
+    fitted = next(
+        model
+        for model in declarations()
+        if model.count is not None
+        and model.target == (agreed["target"] is not None)
+        and model.categories == bool(agreed["categories"])
+    )
+    commands = [f"server {folder / 'server'}"]
+    for name in terms["parties"]:
+        where = folder / name if name in parties else f"FOLDER-OF-{name}"
+        commands.append(f"party {where} DATA{more}")
+    commands.append(f"run {folder / 'server'} -m {fitted.command} -k 2 -o model.json")
+    lines = "\n       ".join(f"privem federate {command}" for command in commands)
+    names = ", ".join(terms["parties"])
+    return (
+        f"Federation of {names}, protection {terms['protection']}.\n\n{terms['trust']}\n\n"
+        f"Next:  {lines}\n"
+    )
+
+
+def agreed(folder: Path, model: Declaration) -> dict[str, Any]:
+    """What a federation says about the columns, as settings of a fit; refuses other models."""
     with reading_folder():
         terms = Terms.load(server_folder(folder))
     target, categories = terms.agreement.target, terms.agreement.categories
-    if FACTS[model].target != target:
-        why = "explains a target, and this federation has none: found one with init --target"
+    if model.target != target:
+        why = "explains a target, and this federation has none: set one up with init --target"
         raise UsageError(
-            f"--model {model} " + ("has no target, and this federation has one" if target else why)
+            f"--model {model.command} "
+            + ("has no target, and this federation has one" if target else why)
         )
-    if (model is Kind.categorical) != (categories is not None):
+    if model.categories != (categories is not None):
+        kinds = [each.command for each in declarations() if each.categories]
         raise UsageError(
-            "--model categorical and the --category of privem federate init go together"
+            f"--model {in_words(kinds)} and the --category of privem federate init go together"
         )
     names = terms.columns or ()
     if target:
         return {"target": names[-1]}
     if categories is None:
         return {}
-    return {"categories": tuple(map(_option, names, categories))}
-
-
-def _option(name: str, categories: Sequence[Any]) -> str:
-    """As ``--category`` takes it."""
-    line = io.StringIO()
-    csv.writer(line).writerow(categories)
-    return f"{name}={line.getvalue().strip()}"
+    return {"categories": dict(zip(names, map(list, categories), strict=True))}
 
 
 def last_run(folder: Path) -> Path | None:

@@ -1,0 +1,256 @@
+"""``privem fit``: from options to an estimator, and from a file to a model and a summary."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from click import UsageError
+from sklearn.utils import get_tags
+
+from ..data import read_file
+from ..data.categories import read_categories
+from ..data.header import numbered
+from ..declaration import Declaration
+from ..estimator.parameters import positions
+from .failures import reading_data, writing_file
+from .options import COLUMNS, flag, setting, takers, takes
+from .progress import FitProgress, WatchedRows
+from .summary import summary_of
+
+_NEEDED = {"components": "how many there are", "target": "the column to be explained"}
+
+
+@dataclass(frozen=True)
+class Request:
+    """A model, and what was said about it; what does not go together is refused."""
+
+    model: Declaration
+    exact: bool
+    given: Mapping[str, Any]
+    """Settings by name (see :data:`privem.cli.options.SETTINGS`), those that were given."""
+
+    @classmethod
+    def of(cls, model: Declaration, exact: bool, settings: Mapping[str, Any]) -> Request:
+        """From all options of a command, most of which nobody gave."""
+        given = {key: value for key, value in settings.items() if value not in (None, {})}
+        return cls(model, exact, given)
+
+    @property
+    def target(self) -> str | None:
+        """The column that a regression explains."""
+        return self.given.get("target")
+
+    def estimator(self) -> Any:
+        """The estimator, its parameters checked."""
+        self._refuse_other_fits()
+        for name in self.given:
+            if not takes(self.model, name):
+                words = f"is for {takers(name)}, not for --model {self.model.command}"
+                raise UsageError(f"{flag(name)} {words}")
+        for name, why in _NEEDED.items():
+            if takes(self.model, name) and name not in self.given:
+                raise UsageError(f"--model {self.model.command} needs {flag(name)}: {why}")
+        self._refuse_idle()
+        parameters = {
+            str(self.model.count) if name == "components" else name: value
+            for name, value in self.given.items()
+            if name not in (*COLUMNS, "bounds", "categories")  # which are told per column
+        }
+        if self.exact:
+            parameters["epsilon"] = None
+        if self.model.categories:
+            parameters["categories"] = list(self.given.get("categories", {}).values()) or None
+        estimator = self.model.estimator(**parameters)
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # The fit says it again, and then it is noted.
+                estimator._check_parameters()
+        except (TypeError, ValueError) as error:
+            raise UsageError(str(error)) from error
+        return estimator
+
+    def _refuse_other_fits(self) -> None:
+        """An option that the fit would not heed is an error: somebody believes in it."""
+        if self.exact:
+            for name in self.given:
+                if setting(name).private:
+                    raise UsageError(
+                        f"--exact fits without privacy, {flag(name)} is for private fits: leave "
+                        "one of them out"
+                    )
+        # A model without --n-iter iterates on what was released, and stops there.
+        elif "tol" in self.given and takes(self.model, "n_iter"):
+            raise UsageError(
+                "--tol is for exact fits: a private one takes --n-iter; or give --exact"
+            )
+
+    def _refuse_idle(self) -> None:
+        """Options that count only beside others, or do not go with others."""
+        given = self.given
+        if given.get("n_jobs") == 0:
+            raise UsageError("--n-jobs must not be 0; -1 means every core")
+        if "max_weight" in given and "weight" not in given:
+            raise UsageError("--max-weight caps what --weight says: give both")
+        for name in given:
+            for other, value in setting(name).needs.items():
+                if given.get(other) != value:
+                    raise UsageError(f"{flag(name)} is for {flag(other)} {value}")
+        if "clip" in given and given.get("mechanism") == "robust":
+            raise UsageError("--clip is not for --mechanism robust")
+        if given.get("trust") == "local":
+            self._refuse_local()
+        if self.model.categories and not self.exact and "categories" not in given:
+            raise UsageError(
+                f"a private fit of --model {self.model.command} needs --category COLUMN=A,B,... "
+                "for every column: to read categories off the data would give rare ones away"
+            )
+
+    def _refuse_local(self) -> None:
+        given, bounds = self.given, self.given.get("bounds", {})
+        if "groups" in given or "weight" in given:
+            raise UsageError(
+                "--trust local takes neither --groups nor --weight: one record a person"
+            )
+        if "neighbours" in given:
+            raise UsageError("--trust local hides any change of a record: leave out --neighbours")
+        if takes(self.model, "bounds") and not bounds:
+            raise UsageError(
+                "--trust local needs --bound for every column (and the target): nobody may look at "
+                "all records to find them"
+            )
+        if self.target is not None and self.target not in bounds:
+            raise UsageError(
+                f"--trust local needs --bound {self.target}=LOW:HIGH too, of the target"
+            )
+
+    def check_columns(self, columns: Sequence[str] | None, types: Mapping[str, str]) -> None:
+        """Refuse columns that are asked to be two things; and what needs a count of a file."""
+        given, chosen = self.given, columns or ()
+        weight, target, groups = (given.get(name) for name in ("weight", "target", "groups"))
+        if given.get("delta") == 0 and not {"max_rows", "bounds"} <= set(given):
+            raise UsageError(
+                "--delta 0 needs --bound for every column, and --max-rows: nobody counts a file's "
+                "rows beforehand"
+            )
+        if weight is not None and weight in chosen:
+            raise UsageError(f"--weight {weight!r} is also one of --columns")
+        if target is not None and target in (weight, *chosen):
+            raise UsageError(f"--target {target!r} is also --weight or one of --columns")
+        if groups is not None and groups in (weight, target, *chosen):
+            raise UsageError(f"--groups {groups!r} is also --weight, --target or one of --columns")
+        if types and self.model.categories:
+            raise UsageError("--type is for columns of numbers; categories need none")
+
+    def tell(self, estimator: Any, columns: Sequence[str], named: bool = True) -> None:
+        """Give an estimator what was said of single columns: bounds, or categories."""
+        bounds, categories = dict(self.given.get("bounds", {})), self.given.get("categories")
+        if self.target in bounds:
+            estimator.target_bounds = bounds.pop(self.target)
+        if bounds:
+            _refuse_odd("--bound", bounds, columns)
+            low, high = zip(*(bounds[name] for name in columns), strict=True)
+            estimator.bounds = bounds if named else (list(low), list(high))
+        if categories:
+            _refuse_odd("--category", categories, columns)
+            estimator.categories = [categories[name] for name in columns]
+
+
+def _refuse_odd(option: str, given: Mapping[str, Any], columns: Sequence[str]) -> None:
+    unknown, without = sorted(set(given) - set(columns)), sorted(set(columns) - set(given))
+    wrong = [f"not fitted: {', '.join(unknown)}"] * bool(unknown)
+    # By position: the names may be the first line of a file that has no header.
+    wrong += [f"without one: {positions(without, columns)}"] * bool(without)
+    if wrong:
+        raise UsageError(f"{option} is for every column fitted or for none; {'; '.join(wrong)}")
+
+
+def fit_file(
+    request: Request,
+    data: Path,
+    columns: Sequence[str] | None,
+    destination: Path,
+    quiet: bool,
+    types: Mapping[str, str],
+    header: bool | None,
+) -> tuple[Any, dict[str, Any]]:
+    """Fit a file and save the model; the estimator, and a summary as JSON values."""
+    estimator = request.estimator()
+    start = time.perf_counter()
+    with (
+        reading_data(),
+        warnings.catch_warnings(record=True) as caught,
+        FitProgress(estimator.max_iter, quiet, timed=request.exact) as progress,
+    ):
+        warnings.simplefilter("always")
+        estimator._watch = progress.watch
+        if request.model.categories:
+            rows, weight = _fit_categories(request, estimator, data, columns, header)
+        else:
+            opened = _open(request, estimator, data, columns, types, header)
+            # Only an exact fit counts its rows, on the screen or in the summary, or minds having
+            # none.
+            watched: Any = WatchedRows(opened, progress.seen) if request.exact else opened
+            # A .npy file has no names: the ones that privem sample gives its columns.
+            names = watched.names or numbered(watched.n_features)
+            features = names[:-1] if request.target else names
+            request.tell(estimator, features, named=watched.names is not None)
+            estimator.fit(watched)
+            rows, weight = (watched.count, watched.total_weight) if request.exact else (0, 0.0)
+        del estimator._watch
+    seconds = time.perf_counter() - start
+    with writing_file(destination):
+        estimator.save(destination)
+    summary = summary_of(request, estimator, caught, weight if request.exact else None)
+    summary |= {"data": str(data)}
+    if request.exact:
+        # Of a private fit nobody paid for the number of rows, or for the time it took.
+        summary |= {"rows": rows, "total_weight": weight, "seconds": round(seconds, 6)}
+    return estimator, summary
+
+
+def _open(
+    request: Request,
+    estimator: Any,
+    data: Path,
+    columns: Sequence[str] | None,
+    types: Mapping[str, str],
+    header: bool | None,
+) -> Any:
+    """Rows of a file, a target as their last column."""
+    if request.target is not None and data.suffix == ".npy":
+        raise ValueError(f"{str(data)!r}: a .npy file has no column names, so no target column")
+    special = {name: request.given.get(name) for name in COLUMNS}
+    rows: Any = read_file(data, columns, types=types, header=header, **special)
+    # The estimator of a private fit refuses missing values itself, and maps others by a fixed rule:
+    # an error would be a release. Where values may be missing, it looks itself as well.
+    if not request.exact or get_tags(estimator).input_tags.allow_nan:
+        rows = replace(rows, check=False)
+    return rows
+
+
+def _fit_categories(
+    request: Request,
+    estimator: Any,
+    data: Path,
+    columns: Sequence[str] | None,
+    header: bool | None,
+) -> tuple[int, float]:
+    """Fit columns of categories, read whole; how many rows and their weight."""
+    table, weights, groups = read_categories(
+        data,
+        columns=columns,
+        weight=request.given.get("weight"),
+        groups=request.given.get("groups"),
+        private=not request.exact,
+        header=header,
+        categories=request.given.get("categories"),
+    )
+    names = numbered(table.shape[1]) if data.suffix == ".npy" else table.columns
+    request.tell(estimator, names)
+    estimator.fit(table, sample_weight=weights, groups=groups)
+    return len(table), float(len(table) if weights is None else weights.sum())

@@ -1,0 +1,185 @@
+"""Model files: opening them, drawing records from them, scoring data by them."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+from click import UsageError
+
+from .. import ModelFileError, load
+from ..data import read_file
+from ..data.categories import read_categories
+from ..declaration import Declaration, declarations
+from ..files import check_destination
+from ..report import RECORD_SUFFIXES, print_csv, write_records
+from .console import remarks
+from .failures import (
+    ExitCode,
+    Failure,
+    reading_data,
+    reading_model,
+    writing_file,
+    writing_stdout,
+)
+from .options import in_words
+from .progress import WatchedRows
+
+_BATCH = 65_536
+
+
+def open_model(path: Path) -> Any:
+    """A model from its file, complete."""
+    with reading_model():
+        model = load(path)
+        lacking = [name for name in ("n_features_in_", *model._needed) if not hasattr(model, name)]
+        if lacking:
+            raise ModelFileError(f"{str(path)!r} is damaged: it lacks {', '.join(lacking)}")
+    return model
+
+
+def _declaration(model: Any) -> Declaration:
+    return next(each for each in declarations() if each.name == type(model).__name__)
+
+
+def check_records(output: Path) -> None:
+    """Refuse a place where records cannot be written."""
+    if output.suffix not in RECORD_SUFFIXES:
+        raise UsageError(f"--output {str(output)!r} must end in {', '.join(RECORD_SUFFIXES)}")
+    with writing_file(output):
+        check_destination(output)
+
+
+def sample_model(model: Any, rows: int, output: Path | None, seed: int | None) -> list[str]:
+    """Write records drawn from a model, typed and bounded as the data; the columns' names."""
+    declared = _declaration(model)
+    if not declared.density:
+        raise UsageError(
+            f"a {declared.description} model has centres but no distribution to draw from; fit "
+            "--model gmm instead"
+        )
+    if declared.target:
+        raise UsageError(
+            f"a {declared.command} model draws targets for given records only: sample(X) in Python"
+        )
+    if declared.categories and output is not None and output.suffix == ".npy":
+        raise UsageError("a .npy file holds numbers, not categories: use .csv or .parquet")
+    names = _column_names(model)
+    batches = _draws(model, rows, np.random.RandomState(seed))
+    if output is None:
+        with writing_stdout():
+            print_csv(sys.stdout.buffer, names, batches)
+            sys.stdout.buffer.flush()
+    else:
+        with writing_file(output):
+            write_records(output, names, rows, batches)
+    return names
+
+
+def _column_names(model: Any) -> list[str]:
+    """Of the data it was fitted to; those without any are called x0, x1, ..."""
+    if hasattr(model, "feature_names_in_"):
+        return [str(name) for name in model.feature_names_in_]
+    return [f"x{j}" for j in range(model.n_features_in_)]
+
+
+def _draws(model: Any, rows: int, rng: np.random.RandomState) -> Iterator[pl.DataFrame]:
+    model.random_state = rng
+    for start in range(0, rows, _BATCH):
+        yield model.sample_frame(min(_BATCH, rows - start))
+
+
+def score_file(model: Any, data: Path, target: str | None, header: bool | None) -> dict[str, Any]:
+    """How well a model describes a file, exactly: a summary as JSON values."""
+    declared = _declaration(model)
+    if target is None and declared.target:
+        target = getattr(model, "target_name_in_", None)
+    if declared.target != (target is not None):
+        raise UsageError(
+            f"a {declared.command} model needs --target, the column to be explained"
+            if target is None
+            else f"--target is for regressions, not for a {declared.command} model"
+        )
+    with reading_data(), warnings.catch_warnings():
+        # Values far outside overflow on the way to a density of zero; that is said below.
+        warnings.simplefilter("ignore", RuntimeWarning)
+        value, count = _score(model, declared, data, target, header)
+    if not np.isfinite(value):
+        raise Failure(
+            ExitCode.DATA,
+            f"{str(data)!r} holds values so far from the model that the score overflows",
+        )
+    summary: dict[str, Any] = {"model": declared.command, "data": str(data), "private": False}
+    summary |= {"rows": count} | ({} if target is None else {"target": target})
+    if not declared.density:
+        return summary | {"minus_inertia": value, "mean_squared_distance": -value / count}
+    return summary | {"mean_log_density": value}
+
+
+def _score(
+    model: Any, declared: Declaration, data: Path, target: str | None, header: bool | None
+) -> tuple[float, int]:
+    """The score, and of how many rows."""
+    columns = _fitted_columns(model, data)
+    if declared.categories:
+        known = model.categories_
+        table = read_categories(data, columns=columns, header=header, categories=known)[0]
+        each = model.score_samples(table)
+    elif target is not None:
+        each = model.log_likelihood(read_file(data, columns, target=target, header=header), None)
+    else:
+        rows = WatchedRows(read_file(data, columns, header=header))
+        return float(model.score(rows)), rows.count
+    return float(np.mean(each)), len(each)
+
+
+def _fitted_columns(model: Any, data: Path) -> list[str] | None:
+    """Those the model was fitted to. A .npy file has no names; a model of one knows none."""
+    by_name = data.suffix != ".npy" and hasattr(model, "feature_names_in_")
+    return _column_names(model) if by_name else None
+
+
+def score_privately(
+    model: Any,
+    data: Path,
+    epsilon: float,
+    delta: float | None,
+    groups: str | None,
+    header: bool | None,
+) -> dict[str, Any]:
+    """The mean log-density of a file under a budget of its own: a summary as JSON values."""
+    command = _declaration(model).command
+    if not hasattr(type(model), "private_score"):
+        able = [d.command for d in declarations() if hasattr(d.estimator, "private_score")]
+        raise UsageError(
+            f"--epsilon scores {in_words(able)} models; of a {command} model there are exact "
+            "scores only"
+        )
+    if not hasattr(model, "privacy_"):
+        raise UsageError(
+            "--epsilon is for models that were fitted privately: this one itself gives records away"
+        )
+    for name, value, most in (("epsilon", epsilon, np.inf), ("delta", delta, 1.0)):
+        if value is not None and not 0 < value < most:
+            raise UsageError(f"--{name} {value:g} must lie between 0 and {most:g}")
+    given = {} if delta is None else {"delta": delta}
+    with reading_data(), warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        rows = read_file(data, _fitted_columns(model, data), groups=groups, header=header)
+        score = model.private_score(rows, epsilon=epsilon, **given)
+    return {
+        "model": command,
+        "data": str(data),
+        "private": True,
+        "mean_log_density": score.value,
+        "deviation": score.deviation,
+        "limits": list(score.limits),
+        "statement": str(score.privacy),
+        "privacy": score.privacy.to_dict(),
+        "warnings": remarks(caught),
+    }
