@@ -1,4 +1,4 @@
-"""Running a ServerApp in this process, on a SuperLink elsewhere."""
+"""The fit's side: a ServerApp that is executed in this process, on a SuperLink elsewhere."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ serverapp = "privem.federation.flower.driver:server_app"
 clientapp = "privem.federation.flower.node:client_app"
 [tool.flwr.app.config]
 """
-# Bytes of messages that go by one request; what is larger goes one by one.
+# Messages of so many bytes together go in one request; larger ones go one by one.
 _TOGETHER = 2**23
 _ACQUIRE = "/flwr.proto.Runtime/AcquireTask"
 _UNREACHABLE = "the server at {} cannot be reached ({}); start it with: privem federate server"
@@ -129,7 +129,7 @@ def run_app(app: ServerApp, address: str, ca: bytes, secret: bytes) -> None:
         status, details = SubStatus.COMPLETED, ""
     finally:
         heart.stop()
-        # Failing this, the run ends at the SuperLink because its heart has stopped.
+        # If this fails, the SuperLink ends the run because heartbeats stop.
         with suppress(httpx.HTTPError):
             client.PushTaskOutput(PushTaskOutputRequest(sub_status=status, details=details))
         client.close()
@@ -168,14 +168,14 @@ def _runtime(address: str, ca: bytes, interceptor: Any) -> RuntimeHttpClient:
 
 
 def _grid(address: str, ca: bytes, token: str) -> Any:
-    """A grid that reports trouble at once: the journal is our way to wait and try again."""
+    """A grid that reports errors at once: the journal is how a fit waits and tries again."""
     import httpx
     from flwr.app import Message
     from flwr.proto.runtime_pb2 import PullAppMessagesRequest, PushAppMessagesRequest
     from flwr.supercore.retry import RetryInvoker
     from flwr.superlink.grid import HttpGrid
 
-    class Frank(HttpGrid):
+    class PromptGrid(HttpGrid):
         def __init__(self) -> None:
             super().__init__(address, False, ca, token=token)
             self._retry_invoker = RetryInvoker(
@@ -198,11 +198,11 @@ def _grid(address: str, ca: bytes, token: str) -> Any:
             request = PullAppMessagesRequest(message_ids=message_ids)
             return unpack(self._runtime_client.PullMessages(request))
 
-    return Frank()
+    return PromptGrid()
 
 
 def _beat(client: Any) -> bool:
-    """Tell the SuperLink that we are alive; what it thinks of it shows with the next message."""
+    """Tell the SuperLink that this process is alive; the next message shows its answer."""
     import httpx
     from flwr.proto.runtime_pb2 import SendTaskHeartbeatRequest
 
@@ -214,9 +214,9 @@ def _beat(client: Any) -> bool:
 
 
 def nodes_of(address: str, ca: bytes, secret: bytes) -> dict[bytes, str] | None:
-    """Registered nodes' public keys, and whether they are there; ``None`` if the server is not.
+    """Public keys of registered nodes and their status; ``None`` if the server cannot be reached.
 
-    A server tells those who have its ``secret``; to others it only shows that it is there.
+    A server tells this only to those who have its ``secret``; others get an empty answer.
     """
     require()
     import httpx

@@ -1,4 +1,4 @@
-"""What lies in a server's and in a party's folder.
+"""The folders of a server and of a party, and the files in them.
 
 ======================  =======================================================================
 ``federation.json``     public, the same everywhere: the agreement, the keys of the nodes, the
@@ -71,7 +71,7 @@ class Terms:
 
     @property
     def digest(self) -> str:
-        """Of all that is not in the agreement itself."""
+        """Digest of what is not in the agreement itself."""
         return _digest(self.nodes, self.address, self.ca, self.columns)
 
     def save(self, folder: Path) -> None:
@@ -126,14 +126,14 @@ def split_address(address: str) -> tuple[str, int]:
 
 
 def check_name(name: str) -> str:
-    """A party's name, if it can be one: it is a folder's too."""
+    """Check that a name can be a party's, and so a folder's; return it."""
     if not _NAME.fullmatch(name):
         raise ValueError(f"a party's name has letters, digits and . _ -, not {name!r}")
     return name
 
 
 def new_party(folder: Path, name: str) -> dict[str, str]:
-    """Make a party's keys in a folder of its own; its card.
+    """Make a party's keys in a folder of its own; returns its card.
 
     Parameters
     ----------
@@ -177,7 +177,7 @@ def read_card(path: Path) -> dict[str, str]:
         raise ValueError(f"{str(path)!r} is not a card that privem federate key wrote")
     try:
         _check_keys(body)
-    except Exception:  # Whatever the libraries make of what stands there.
+    except Exception:  # The libraries raise all kinds of errors for what is no key.
         raise ValueError(f"{str(path)!r} is broken: its keys are no keys") from None
     return body
 
@@ -196,7 +196,7 @@ def _check_keys(card: dict[str, str]) -> None:
 
 
 def check_cards(cards: Sequence[dict[str, str]]) -> None:
-    """Refuse cards of which two are one party's: under one name, or with a key of the other's."""
+    """Refuse two cards with the same name or the same key."""
     for word in ("name", "box", "signing", "node"):
         seen: dict[str, str] = {}
         for card in cards:
@@ -305,7 +305,7 @@ class PartyFolder:
 
 @contextmanager
 def locked(folder: Path, what: str) -> Iterator[None]:
-    """Keep others of our kind out of a folder; the lock ends with the process, however it ends."""
+    """Lock a folder against a second process; the lock ends with the process, however it ends."""
     import fcntl
 
     with open(folder / ".lock", "w") as file:
@@ -317,7 +317,7 @@ def locked(folder: Path, what: str) -> Iterator[None]:
 
 
 def _digest(nodes: dict[str, str], address: str, ca: str, columns: tuple[str, ...] | None) -> str:
-    """Names what an agreement over Flower has beside the agreement."""
+    """Digest of what an agreement over Flower has besides the agreement."""
     body = {"nodes": nodes, "address": address, "ca": ca, "columns": columns}
     return hashlib.sha256(encode("beside", body)).hexdigest()
 

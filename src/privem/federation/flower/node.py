@@ -1,4 +1,4 @@
-"""A party's node: Flower's Fleet API, one message after the other."""
+"""A party's side: a ClientApp behind Flower's Fleet API, one message after the other."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from flwr.clientapp import ClientApp
 
 
-# Seconds between two attempts to be let in: at first, then twice as long, up to the other.
+# Seconds between two attempts to connect: at first, then twice as long, up to the other.
 _RECONNECT, _RARELY = 0.5, 8.0
-# After how many seconds a node whose key was never let in gives up.
+# After how many seconds a node whose key was never accepted gives up.
 _GRACE = 10.0
 
 
@@ -41,7 +41,7 @@ def client_app(party: Party) -> ClientApp:
 
 
 class _Forgotten(Exception):
-    """The server does not know us, or knows us no longer."""
+    """The server does not know this node, or no longer."""
 
 
 class Node:
@@ -59,7 +59,7 @@ class Node:
     known : Path
         Where the number that the server gave this node is kept.
     say : callable
-        Told, in words, what happens; for the party's own eyes.
+        Called with what happens, in words, for the party's owner.
     """
 
     def __init__(
@@ -90,10 +90,10 @@ class Node:
             ],
         )
         self._node: Any = None
-        self._been = False  # let in before: whatever is wrong now will pass
+        self._been = False  # connected before: whatever is wrong now will pass
 
     def serve(self) -> None:
-        """Answer until interrupted. A server that is away is waited for."""
+        """Answer until interrupted. If the server is away, wait for it."""
         from flwr.supercore.heartbeat import HeartbeatSender
 
         self._connect()
@@ -112,7 +112,7 @@ class Node:
             self._leave()
 
     def _connect(self) -> None:
-        """Be let in. Who was let in once tries for ever: the server will know its nodes again."""
+        """Connect. A node that has connected once tries for ever: the server will know it again."""
         gaps, end = _gaps(), time.monotonic() + _GRACE
         while True:
             try:
@@ -188,7 +188,7 @@ class Node:
             number = self._client.ActivateNode(request).node_id
         except httpx.HTTPStatusError as problem:
             why = f"status {problem.response.status_code}"
-            # Killed a moment ago, we are still there in the server's eyes: take leave first.
+            # If this node was killed a moment ago, the server still counts it: deactivate it first.
             try:
                 old = int(self._known.read_text())
                 self._client.DeactivateNode(DeactivateNodeRequest(node_id=old))
@@ -239,7 +239,7 @@ class Node:
     def _send(self, message: Message) -> None:
         from flwr.proto.fleet_pb2 import PushMessagesRequest
 
-        # How long it took is nobody's business.
+        # The running time is not reported: it may tell about the rows.
         request = PushMessagesRequest(
             node=self._node, clientapp_runtime_list=[0.0], **pack(message)
         )

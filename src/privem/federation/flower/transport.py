@@ -24,12 +24,12 @@ if TYPE_CHECKING:
 
 # After how many seconds a message is sent again, at first; then twice as long, up to the other.
 _AGAIN, _RARELY = 2.0, 30.0
-# After how many seconds a party that has never been there is looked for again.
+# After how many seconds to look again for a party that has never connected.
 _LATER = 0.5
 # Seconds between two looks, at least and at most.
 _SOON, _SELDOM = 0.015, 1.0
-# Between them, a share of the time waited so far: so much longer, at most, is a wait for the pause
-# it ends in. And some times as long as the last look took: it is work for the SuperLink.
+# Between these, a share of the time waited so far, which bounds how much later a message is seen
+# than it comes; and a multiple of how long the last look took, as it is work for the SuperLink.
 _SHARE, _CALM = 0.0625, 1.0
 # The first look, as a share of the shortest of the last waits, and in seconds, at most.
 _EARLY, _FIRST = 0.75, 0.2
@@ -71,22 +71,22 @@ def unpack(found: Any) -> list[Message]:
 
 
 class Pace:
-    """When to look next for something that comes again and again."""
+    """Decides when to look for the next message: Flower answers requests and calls nobody."""
 
     def __init__(self) -> None:
         self._waits: deque[float] = deque([0.0], maxlen=4)
         self.begin()
 
     def begin(self) -> None:
-        """From now on it is waited for."""
+        """Start waiting."""
         self._begun = time.monotonic()
 
     def came(self) -> None:
-        """It is there."""
+        """The message has come."""
         self._waits.append(time.monotonic() - self._begun)
 
     def pause(self, look: float = 0.0) -> None:
-        """Sleep until the next look; the last one took so many seconds."""
+        """Sleep until the next look; ``look`` is how many seconds the last one took."""
         waited = time.monotonic() - self._begun
         first = min(_EARLY * min(self._waits), _FIRST) - waited
         time.sleep(max(first, min(max(_SOON, _CALM * look, _SHARE * waited), _SELDOM)))
@@ -96,8 +96,8 @@ class GridTransport:
     """Sends each party's message to its node and collects the replies.
 
     Flower gives a message to a node once: if the node is killed before it answers, the message is
-    lost. So a message that is not answered is sent again, the same bytes; a party that had answered
-    says the same, and whatever comes twice or too late is left lying.
+    lost. So a message that is not answered is sent again, the same bytes. A party that had answered
+    gives the same answer, and replies that come twice or too late are ignored.
 
     Parameters
     ----------
@@ -115,7 +115,7 @@ class GridTransport:
         self._pace = Pace()
 
     def exchange(self, mail: Mapping[str, bytes]) -> dict[str, bytes]:
-        """Replies by party; whoever is silent for too long is missing."""
+        """Replies by party; a party that is silent for too long is missing."""
         import httpx
         from flwr.supercore.run import RunNotRunningException
 
@@ -152,7 +152,7 @@ class GridTransport:
         return replies
 
     def _send(self, mail: Mapping[str, bytes]) -> dict[str, str]:
-        """Numbers of the messages, by party; none where a party has never been there."""
+        """Ids of the messages, by party; empty for a party that has never connected."""
         from flwr.app import Message
 
         found = dict.fromkeys(mail, "")
@@ -164,7 +164,7 @@ class GridTransport:
         return found
 
     def _node(self, name: str) -> int | None:
-        """A party's node: known once it has been there."""
+        """The id of a party's node, known once it has connected."""
         if name not in self._ids:
             for node in self._grid.get_nodes():
                 found = self._names.get(node.public_key.strip())
@@ -173,7 +173,7 @@ class GridTransport:
         return self._ids.get(name)
 
     def _collect(self, sent: dict[str, str]) -> dict[str, bytes]:
-        """What has come; an error of Flower's is no reply, and its message is not asked for."""
+        """The replies that have come. An error of Flower's is no reply: its message is dropped."""
         found: dict[str, bytes] = {}
         for message in self._grid.pull_messages(list(sent)) if sent else ():
             name = sent.pop(message.metadata.reply_to_message_id, None)

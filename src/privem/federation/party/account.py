@@ -101,15 +101,15 @@ def believe(question: Question, rows: float | None) -> tuple[Spent, ...]:
 
 
 class Account:
-    """A party's cap on what it gives away over all runs, and the account of it.
+    """A party's limit on what it gives away over all runs, and what it has spent of it.
 
     Parameters
     ----------
     limit : float or None
-        Epsilon, of one record more or less; ``None`` is no limit.
+        Epsilon, for adding or removing one record; ``None`` is no limit.
     delta : float
-        Of noise and failures together as they are; of each, where a server chooses between them
-        as it goes along.
+        For noise and failures together; for each of them, where a server chooses between them as
+        it goes along.
     """
 
     def __init__(self, limit: float | None, delta: float) -> None:
@@ -124,9 +124,9 @@ class Account:
         self.exact = 0
         """How many exact answers were given: no finite epsilon bounds those."""
         self.roster = ""
-        """With whom: all exact answers of a party are added up with those of the same others."""
+        """With whom: all exact answers of a party are summed with those of the same others."""
         self.reserved = b""
-        """Which answer was paid for and has not left: of a message that is being answered."""
+        """Which answer was paid for and has not left yet."""
 
     @classmethod
     def of(cls, values: Mapping[str, Any]) -> Self:
@@ -157,7 +157,7 @@ class Account:
     def grants(self, budget: Budget, failure: float) -> bool:
         """Whether a whole run of this epsilon and delta fits what is left.
 
-        It is taken for one Gaussian release of that cost, or added to what was spent if that is
+        It is priced as one Gaussian release of that cost, or added to what was spent if that is
         less, as it is where all noise is Laplace.
         """
         if self.limit is None:
@@ -200,8 +200,8 @@ class Account:
     def after_refusal(self, tried: Account) -> Account:
         """The account after a message that was charged for, as in ``tried``, is refused.
 
-        It is as it was, but for an exact answer: that it is refused once rows were looked at may
-        hang on them (sums that are not finite, or above the bounds), so the refusal is one itself.
+        It is as before, except for exact answers: refusing one after rows were read may depend on
+        them (sums that are not finite, or above the bounds), so the refusal counts as an answer.
         """
         after = copy.copy(self)
         after.exact, after.roster = tried.exact, tried.roster
@@ -237,10 +237,10 @@ class Account:
 
 
 def check_exact(account: Account, agreement: Agreement) -> None:
-    """Refuse exact sums that nothing pays for, or that could be subtracted from each other.
+    """Refuse exact sums where a limit is set, or that could be subtracted from each other.
 
-    Two over different parties differ by the sums of those who are in one of them. So exact sums
-    are over all members, and all that a party ever takes part in over the same ones.
+    Two exact sums over different parties differ by the sums of single parties. So exact sums are
+    over all members, and all exact sums that a party ever takes part in are over the same members.
     """
     if agreement.no_exact:
         raise BadMessage(agreement.no_exact)
@@ -257,7 +257,7 @@ def check_exact(account: Account, agreement: Agreement) -> None:
 
 
 def bill(question: Question, memory: Memory, account: Account, agreement: Agreement) -> Account:
-    """The account after the answer that ``memory`` is about; raises where it is not given."""
+    """The account after the answer that ``memory`` is about; raises if it must be refused."""
     prices = believe(question, agreement.rows) if question.prices else ()
     if memory.private not in (None, bool(prices)):
         raise BadMessage("the run's terms speak of other noise than the question")
@@ -274,7 +274,8 @@ def bill(question: Question, memory: Memory, account: Account, agreement: Agreem
 def check_declared(memory: Memory, account: Account) -> None:
     """Refuse a run that has come to cost more than its terms say.
 
-    By the accountant that they name; that is asked only if the tightest quick one says so.
+    The terms name the accountant. It is asked only if the quick one ("auto") finds the cost too
+    high.
     """
     if memory.budget is None:
         return
@@ -287,10 +288,10 @@ def check_declared(memory: Memory, account: Account) -> None:
 
 
 def chosen(events: Iterable[Event], delta: float) -> float:
-    """Epsilon at ``delta`` of releases whose noise was chosen one after the other.
+    """Epsilon at ``delta`` of releases whose noise was chosen adaptively, one after the other.
 
-    Gaussian ones by the sum of their 1/m^2, and Laplace ones as if they were such; or, where there
-    are no others, by the sum of their epsilons.
+    Gaussian releases are priced by the sum of their 1/m^2, and Laplace ones as Gaussian; or, where
+    all are Laplace, by the sum of their epsilons.
 
     Examples
     --------
@@ -314,10 +315,10 @@ def chosen(events: Iterable[Event], delta: float) -> float:
 
 
 def dearest(cells: Iterable[Sequence[Spent]]) -> list[Event]:
-    """Events that cost whoever is in any one of the cells at least what it did.
+    """Events that cost at least as much as those of any one cell.
 
-    An event's cost falls with its noise and grows with how many numbers it has, so the worst of the
-    first, second, ... release of every cell (dearest first) bounds each cell's own.
+    An event's cost falls with its noise and grows with how many numbers it has. So the worst of the
+    first, second, ... release of every cell (dearest first) bounds the cost of each cell.
 
     Examples
     --------

@@ -45,7 +45,7 @@ def new_secret() -> bytes:
 
 
 def framed(*parts: bytes) -> bytes:
-    """The parts with their lengths before them: no two lists of parts are written alike.
+    """The parts, each after its length: different lists of parts give different bytes.
 
     Examples
     --------
@@ -56,12 +56,12 @@ def framed(*parts: bytes) -> bytes:
 
 
 def derive(key: bytes, label: str, *parts: bytes) -> bytes:
-    """HMAC-SHA256 under ``key``: what differs in label or in any part is independent."""
+    """HMAC-SHA256 under ``key``: results for different labels or parts are independent."""
     return hmac.digest(key, framed(label.encode("ascii"), *parts), "sha256")
 
 
 def after(key: bytes) -> bytes:
-    """What a key is replaced by; there is no way back."""
+    """The key that replaces this one; there is no way back."""
     return derive(key, "next")
 
 
@@ -74,11 +74,11 @@ class RunKeys:
     masks: bytes
     """For the protection."""
     draws: bytes
-    """For what rows draw once a run: their cells, and which of them stands for its person."""
+    """For what is drawn once a run: the cells of rows, and the row that stands for a person."""
 
     @classmethod
     def of(cls, secret: bytes, run: str, agreement: str, plan: str, rows: bytes) -> RunKeys:
-        """Those of a run under an agreement and a plan (their hashes), about these rows."""
+        """The keys of a run under an agreement and a plan (their hashes), about these rows."""
         names = (name.encode("utf-8") for name in (run, agreement, plan))
         key = derive(secret, "run", *names, rows)
         return cls(*(derive(key, label) for label in ("noise", "masks", "draws")))
@@ -93,13 +93,13 @@ def round_key(chain: bytes, run: str, number: int, agreement: str, about: bytes)
 def noise_key(key: bytes, encoded: NDArray[np.int64]) -> bytes:
     """The key of the noise on these numbers: other numbers never get the same noise.
 
-    Without them in it a party whose rows have changed would show the difference of two sums.
+    Otherwise a party whose rows have changed would show the difference of two sums.
     """
     return derive(key, "noise", np.ascontiguousarray(encoded, dtype="<i8").tobytes())
 
 
 class Stream:
-    """The bytes that a key stands for, one after the other: SHAKE-256 of the key and a counter.
+    """The random bytes of a key, one after the other: SHAKE-256 of the key and a counter.
 
     They do not depend on how many are asked for at a time.
 
@@ -127,7 +127,7 @@ class Stream:
 
 
 def drawing(key: bytes, label: str) -> Callable[[int], bytes]:
-    """What takes the place of ``os.urandom``, for what is drawn under this label."""
+    """A replacement for ``os.urandom``, for what is drawn under this label."""
     return Stream(derive(key, label)).bits
 
 
@@ -192,15 +192,15 @@ class Memory:
     chain: bytes = b""
     """Where the next round's key comes from."""
     key: bytes = b""
-    """This round's, until its numbers are there; then it is forgotten."""
+    """This round's key, forgotten once its numbers are known."""
     draws: bytes = b""
     """Where rows and persons draw from in this run."""
     rows: bytes = b""
-    """By which the rows that the run began with are known again."""
+    """Recognises the rows that the run began with."""
     partition: int = 0
     """Into how many cells; 0 until the first question about one."""
     runs: tuple[str, ...] = ()
-    """Those in which it said something, and this one: none of them is begun again."""
+    """All runs with an answer, and this one: none of them can begin again."""
     count: int = 0
     """How many requests it has answered, ever."""
     last: bytes = b""
@@ -208,19 +208,18 @@ class Memory:
     last_reply: bytes = b""
 
     def ended(self) -> Self:
-        """What is left of it when the run is over and no other has begun."""
+        """What is kept when the run is over and no other has begun."""
         return type(self)(secret=self.secret, runs=self.runs, count=self.count)
 
     def begun(
         self, request: Request, terms: RunTerms, rows: bytes, charged: bool
     ) -> tuple[Self, bytes]:
-        """A run begins, about rows of this fingerprint; and what the protection may draw from.
+        """A run begins, about rows of this fingerprint; also the secret of the protection's side.
 
-        ``charged``: something is on the account of the run that ends.
+        ``charged``: something was charged to the run that ends.
         """
         keys = RunKeys.of(self.secret, request.run, request.federation, request.plan, rows)
-        # A run in which nothing was said, and that nothing is charged to, leaves nothing that
-        # beginning it again could repeat.
+        # A run without answers and without charges may begin again: it has nothing to repeat.
         said = self.round or charged
         runs = (*(run for run in self.runs if run != self.run or said), request.run)
         now = replace(
@@ -262,7 +261,7 @@ class Memory:
         return Stream(noise_key(self.key, encoded))
 
     def said(self, numbers: Any) -> Self:
-        """The round's numbers are there (unless ``None``): its key has done its work."""
+        """The round's numbers are known (unless ``None``), so its key is forgotten."""
         return replace(self, numbers=numbers, key=self.key if numbers is None else b"")
 
     def answered(self, digest: bytes, reply: bytes) -> Self:

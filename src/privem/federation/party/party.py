@@ -103,7 +103,7 @@ class Party:
         self._side: PartySide | None = None
         self._question: Question | None = None
         self.problem: BaseException | None = None
-        """What last went wrong inside; for the party's own eyes."""
+        """What last went wrong inside, for the party's owner."""
 
     @property
     def features(self) -> int:
@@ -202,7 +202,7 @@ class Party:
             memory, payload = self._answer(request, before[-1])
             sent = reply(request, self.name, payload, memory.count + 1)
             if len(sent) > MAX_BYTES:
-                # Nobody would read it: so it is not sent, and not paid for.
+                # Nobody would read it, so it is neither sent nor paid for.
                 raise BadMessage("the answer to this question is larger than a message may be")
             self._memory = memory.answered(digest, sent)
             self._budget.reserved = b""
@@ -333,7 +333,7 @@ class Party:
             check_persons(question.query)
         cell, partition = getattr(question.query, "cell", None), self._memory.partition
         if cell is not None and partition not in (0, cell.count):
-            # Cells of two partitions overlap: whoever is in one of each would pay for one only.
+            # Cells of two partitions overlap: a record in one of each would pay for one only.
             raise BadMessage("a run has one partition")
         memory = replace(
             self._memory.asked(request),
@@ -352,7 +352,7 @@ class Party:
     def state(self) -> bytes:
         """Everything but the rows, to be kept by the party alone: it holds secret keys.
 
-        Store it before the reply it belongs to leaves; ``store`` does.
+        It must be stored before the reply it belongs to leaves, as ``store`` does.
         """
         return self._written(self._side)
 
@@ -371,7 +371,7 @@ class Party:
     def restore(self, state: bytes) -> Self:
         """Go on from a state of the same party.
 
-        Its limit holds, unless this party was made with an ``epsilon``: then that one does, and is
+        The limit is that of the state, unless this party was made with an ``epsilon``. That one is
         refused where exact answers were given (:meth:`limit_to`).
         """
         body = unpack(state, "party", own=True)

@@ -44,7 +44,7 @@ class PartyRows:
     def of(
         cls, rows: Any, y: Any, categories: Any, groups: Any, header: bool | None = None
     ) -> PartyRows:
-        """Whatever a party is given. Errors are for its owner's eyes."""
+        """Read whatever a party is given. Errors are for its owner alone."""
         if is_lazy(rows) and categories is not None:
             rows = rows.collect()
         if is_table(rows):
@@ -74,7 +74,7 @@ class PartyRows:
         return self.owned is not None
 
     def unlike(self, agreement: Agreement) -> str:
-        """What of the rows is not as agreed; empty if all is."""
+        """How the rows differ from what was agreed, in words; empty if they do not."""
         if self.weighted and not agreement.weighted:
             return "its rows have weights, the agreement has none"
         if self.target != agreement.target:
@@ -96,12 +96,12 @@ class PartyRows:
         return replace(self, owned=Owned.of(self.rows, labels))
 
     def drawn_by(self, draw: Callable[[int], bytes]) -> PartyRows:
-        """The same, with the one row that stands for a person drawn from these bytes."""
+        """The same rows; the one row that stands for a person is drawn from these bytes."""
         return self if self.owned is None else replace(self, owned=self.owned.drawn_by(draw))
 
     @property
     def fingerprint(self) -> bytes:
-        """Of all rows, as they are now; secret."""
+        """A hash of all rows, as they are now. Secret."""
         if self.owned is None:
             return fingerprint(self.rows)
         return fingerprint(self.owned.rows, self.owned.owner)
@@ -109,7 +109,7 @@ class PartyRows:
     def source(
         self, private: bool, n_jobs: int | None, key: bytes, draw: Callable[[int], bytes]
     ) -> LocalSource:
-        """What answers questions: in private ones each person counts once.
+        """What answers questions; in private questions each person counts once.
 
         Records draw their cells from ``key``, and their pairs from ``draw``.
         """
@@ -129,7 +129,7 @@ class PartyRows:
 
 
 def _open(path: Any, y: Any, categories: Any, groups: Any, header: Any) -> tuple[Rows, Any]:
-    """Rows of a file, a target last, and the values of groups that are none of its columns."""
+    """Rows of a file, a target last, and groups where they are values rather than a column."""
     named = group_column(path, groups)
     if categories is not None:
         rows: Rows = category_rows(Path(path), categories, groups=named, header=header)
@@ -140,7 +140,7 @@ def _open(path: Any, y: Any, categories: Any, groups: Any, header: Any) -> tuple
 
 
 def _split(rows: Any, groups: Any) -> tuple[Any, Any]:
-    """Rows without the column that names persons, and whom each belongs to, or ``None``."""
+    """Rows without the column that names persons, and the person of each row, or ``None``."""
     if groups is None:
         return rows, labels_of(rows, None)
     if isinstance(rows, ScanRows) or labels_of(rows, None) is not None:
@@ -175,11 +175,11 @@ def category_rows(
     weight : str, optional
         A column that says how much each record counts.
     groups : str, optional
-        A column that says whom each record belongs to.
+        A column that says which person each record belongs to.
     header : bool, optional
         Whether the first line of a CSV file is a header; see :func:`privem.data.read_file`.
     """
-    # What is missing is, to a sum, as what is not declared.
+    # A missing value counts like one that is not declared.
     table, weights, owners = read_categories(
         path,
         columns=columns,
@@ -204,12 +204,12 @@ def plain_categories(given: Any) -> Categories:
 
 
 def code_bounds(categories: Categories) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Between which the codes of such columns lie; -1 is none of them."""
+    """Bounds of the codes of such columns; -1 stands for none of the categories."""
     return tuple(-1.0 for _ in categories), tuple(len(part) - 1.0 for part in categories)
 
 
 def _unchecked(rows: Rows) -> Rows:
-    """Bad values are mapped by the query's fixed rule, or make an exact sum not finite."""
+    """Do not check values: queries map bad ones by a fixed rule, and exact sums show them."""
     if isinstance(rows, JoinedRows):
         return replace(rows, rows=replace(rows.rows, check=False))
     if isinstance(rows, ArrayRows | FrameRows | ScanRows):
@@ -218,9 +218,9 @@ def _unchecked(rows: Rows) -> Rows:
 
 
 def _readable(rows: Rows) -> Rows:
-    """Read what may fail to be read once: its owner is to hear of that, never a server.
+    """Read once whatever may fail to be read: the owner is told, and never a server.
 
-    Later it would be a refusal in a private fit, on account of one record.
+    Later it would be a refusal in a private fit, caused by one record.
     """
     plain = rows.rows if isinstance(rows, JoinedRows) else rows
     if not (isinstance(plain, ArrayRows) and plain.X.dtype.kind in "biuf"):
@@ -266,7 +266,7 @@ def _columns(rows: Any) -> tuple[list[Any], Sequence[str] | None, Any, int]:
         names = [str(name) for name in rows.columns]
         return [rows[name].to_numpy() for name in rows.columns], names, weight, len(rows)
     refuse_kind(rows)
-    # A list entry by entry: NumPy would make all of it text for the sake of one.
+    # Object dtype for lists: NumPy would turn all entries into text because of one.
     table = np.asarray(unmasked(rows), dtype=None if hasattr(rows, "dtype") else object)
     if table.ndim != 2:
         raise ValueError(f"rows have shape {table.shape}; expected two dimensions")

@@ -17,7 +17,7 @@ from .journal import Counters, Journal
 
 
 class Transport(Protocol):
-    """Delivers a message to each of some parties; a party that does not answer is missing."""
+    """Delivers a message to each of some parties; one that does not answer is missing."""
 
     def exchange(self, mail: Mapping[str, bytes]) -> dict[str, bytes]:
         """Replies by party."""
@@ -92,7 +92,7 @@ class Conversation:
                 continue
             found[name] = content
             self.questions.pop(name, None)
-        # A refusal that ends the fit is not kept: its owner may think again.
+        # A refusal that ends the fit is not kept: the party's owner may change their mind.
         if self.journal is not None and known is None:
             self.journal.keep(sent, replies)
         return found
@@ -103,7 +103,7 @@ class Conversation:
 
 
 def _written(requests: dict[str, Request]) -> Mail:
-    """Requests as they travel; one that is the same as that before it is not written again."""
+    """Requests as they travel; equal ones in a row are written once."""
     sent: Mail = {}
     last, message = None, b""
     for name, request in requests.items():

@@ -1,4 +1,4 @@
-"""Parties that fit one model without showing each other their rows: a source like any other."""
+"""A federation as a source of sums: parties fit one model without showing their rows."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ class Federation:
         are private fits only: exact sums over different parties give single parties' sums away by
         subtraction.
     colluders : int, optional
-        How many parties may work with the server or each other, and use what they know of their own
-        noise. By default one where noise is shared, so that what is promised holds against every
-        party; where each party adds all of the noise it does not matter.
+        How many parties may collude with the server or each other, using what they know of their
+        own noise. By default one where noise is shared, so that the promise holds against every
+        single party; where each party adds all of the noise it does not matter.
     minimum : int
         The fewest parties whose sum is ever opened.
     bounds : (low, high), optional
@@ -160,7 +160,7 @@ class Federation:
 
     @property
     def attendance(self) -> dict[str, list[str]]:
-        """By what they did in the last run, the parties that were in every sum and the others."""
+        """Which parties were in every sum of the last run, which refused, which were lost."""
         gone = [name for name in self.agreement.names if name not in self._active]
         return {
             "took part": list(self._active),
@@ -170,7 +170,7 @@ class Federation:
 
     @property
     def rows(self) -> int | None:
-        """The public number of those who are hidden, if it was given: of records, not persons."""
+        """The public number of records, if it was given; ``None`` where persons are hidden."""
         if self.agreement.rows is None or self.agreement.persons:
             return None
         return int(self.agreement.rows)
@@ -196,7 +196,7 @@ class Federation:
         return self.agreement.categories
 
     def blocks(self, rows: int) -> Iterator[Block]:
-        """Refuse: there are no rows here."""
+        """Raise TypeError: there are no rows here."""
         raise TypeError(
             "a federation has no rows to read: they stay with the parties; each party may load "
             "the fitted model and evaluate its own rows"
@@ -221,12 +221,12 @@ class Federation:
         private: bool | None = None,
         budget: Budget | None = None,
     ) -> None:
-        """Open a run: tell all parties what is fitted, and hear how many columns they have.
+        """Open a run: tell all parties what is fitted, and learn how many columns they have.
 
         Parameters
         ----------
         terms : mapping of str to str
-            What is fitted, in words; parties see it and know it again by its hash.
+            What is fitted, in words; parties see it and identify it by its hash.
         failure : float
             The part of delta that the fit sets aside for its bound on the number of records.
         private : bool, optional
@@ -249,7 +249,7 @@ class Federation:
         replies = self._conversation(bool(private)).exchange(mail, 0)
         self._counters.keep()
         if self.journal is not None and len(replies) < len(self.agreement.members):
-            self.journal.fail()  # so that whoever is missing is asked again
+            self.journal.fail()  # so that the missing parties are asked again
         found: dict[str, tuple[int, tuple[str, ...] | None]] = {}
         for name, message in replies.items():
             with suppress(BadMessage):  # what is malformed counts as missing
@@ -261,7 +261,7 @@ class Federation:
         if len({features for features, _ in shapes}) != 1:
             raise FederationError(f"parties have different numbers of columns: {_say(found)}")
         if len(shapes) != 1:
-            # Not which: a name may be a cell of a file that has no header.
+            # Do not show the names: one may be a cell of a file without a header.
             raise FederationError(
                 "parties have different column names, or another order: agree on them (columns of "
                 "privem federate init; the same header in every file)"
@@ -308,7 +308,7 @@ class Federation:
 
     @contextmanager
     def _complaining(self) -> Iterator[None]:
-        """Where too few are left, say why those who refused did."""
+        """If too few parties are left, add the reasons of those who refused."""
         try:
             yield
         except TooFewParties as problem:
@@ -330,8 +330,8 @@ class Federation:
         self._round += 1
         with self._complaining():
             opened = self._open(question, written)
-        # Who was not counted once is not asked again: later sums are over no more records than the
-        # first, so that bounds on their number hold.
+        # A party that was missing once is not asked again: later sums are over no more records than
+        # the first, so bounds on their number hold.
         self._active = tuple(name for name in self._active if name in opened.parties)
         return read(question, self.agreement, opened.numbers, len(opened.parties), self._features)
 

@@ -1,16 +1,16 @@
-"""What a server writes down, so that a run goes on where it was killed.
+"""What a server writes down, so that a run goes on after the server was killed.
 
-Given the replies, everything a server and a plan do is determined. So it is enough to keep, for
-each finished round, the opened sum, and for the round under way the replies of each exchange. A
-fit that is started again with the same journal and the same parameters (``random_state`` too) comes
-to the same requests, bit by bit: finished rounds are answered from the journal, and the exchange
-that was interrupted is sent again, to which a party that had answered gives the same answer. An
-exchange that too few parties answered is forgotten and sent again too: the round stays the same sum
-(a party that has opened its shares takes part in no other).
+Given the replies, everything a server and a plan do is determined. So it is enough to keep the
+opened sum of each finished round, and the replies of each exchange of the current round. A fit that
+is started again with the same journal and the same parameters (``random_state`` too) makes the same
+requests, bit by bit. Finished rounds are answered from the journal. The exchange that was
+interrupted is sent again, and a party that had answered gives the same answer. An exchange that too
+few parties answered is forgotten and sent again too: the round stays the same sum (a party that has
+opened its shares takes part in no other).
 
 ``rounds``: what was opened, appended once per round. ``state-N``: what the server keeps after N
-rounds; only the last is there. ``current``: replies of the round under way, emptied when it is
-over. ``counters``: how many answers each party has given (:class:`Counters`). Entries carry their
+rounds; only the last is there. ``current``: replies of the current round, emptied when it is over.
+``counters``: how many answers each party has given (:class:`Counters`). Entries carry their
 length and a checksum; a torn last entry is dropped. They hold nothing but what the server sees
 anyway, and its own key of a masked run.
 """
@@ -53,9 +53,9 @@ class Counters:
         self._kept = dict(self._last)
 
     def hear(self, name: str, request: Request, reply: bytes) -> None:
-        """Take note of a party's reply; raises :class:`OlderState` if it cannot be its next.
+        """Record the number of a party's reply; raises :class:`OlderState` if it is too low.
 
-        What is no reply to the request, such as an old one that was sent again, counts as none.
+        Anything but a reply to the request, such as an old reply sent again, is ignored.
         """
         try:
             kind, body = decode(reply)

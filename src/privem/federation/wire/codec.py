@@ -26,10 +26,10 @@ from typing import Any
 import numpy as np
 
 MAGIC = b"PVEM"
-# Of messages, states, journals and agreements alike: what one version wrote no other reads.
+# Of messages, states, journals and agreements alike: no version reads what another wrote.
 VERSION = 2
 MAX_BYTES = 2**26
-# Of the header: a byte of JSON becomes a hundred in memory, a byte of an array one.
+# Of the header: a byte of JSON takes a hundred in memory, a byte of an array one.
 MAX_HEADER = 2**20
 _MAX_DEPTH = 12
 _DTYPES = ("<f8", "<i8", "<u8")
@@ -39,17 +39,17 @@ Build = Callable[[str, "dict[str, Any]"], Any]
 
 
 class BadMessage(ValueError):
-    """Bytes that are no message of this format; what is wrong is said without showing them."""
+    """Bytes that are not a message of this format. The error does not show them."""
 
 
 def of_another_version(found: Any) -> str:
-    """Why something of another version is not read."""
+    """Why something of another version is not read, in words."""
     text = f"of privem's federation format {found!s:.20}, and this version reads {VERSION}"
     if found == 1:
         text += (
-            ". In format 1 'ckks' was the name of what is 'encrypted' now, and 'ckks' now is paper "
-            "001's own scheme, which protects less: so nothing of format 1 is taken over. Found "
-            "the federation anew; what a party has spent before stays spent"
+            ". In format 1 'ckks' was the name of what is 'encrypted' now, and 'ckks' now is the "
+            "scheme of Abu Hussein and Rodel (2023), which protects less: so nothing of format 1 "
+            "is taken over. Found the federation anew; what a party has spent before stays spent"
         )
     return text
 
@@ -76,7 +76,7 @@ def _refuse_constant(name: str) -> Any:
     raise ValueError(name)
 
 
-# Made once: json.dumps and json.loads make such ones anew in every call.
+# Made once: json.dumps and json.loads make new ones in every call.
 _WRITER = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False)
 _READER = json.JSONDecoder(parse_constant=_refuse_constant)
 
@@ -91,7 +91,7 @@ def _to_plain(
     def inner(part: Any) -> Any:
         return _to_plain(part, arrays, raw, pack)
 
-    # Tuples of types: a union takes three times as long, in every part of every message.
+    # Tuples of types: a union takes three times as long, for every part of every message.
     if value is None or isinstance(value, (str, bool)):
         return value
     if isinstance(value, int):
@@ -126,8 +126,8 @@ def _to_plain(
 def decode(message: bytes, build: Build | None = None, own: bool = False) -> tuple[str, Any]:
     """The kind and body of a message; raises :class:`BadMessage`.
 
-    ``build`` makes a public value from its name and fields, or raises. ``own``: it is what one
-    wrote down oneself, which may be of any size.
+    ``build`` makes a public value from its name and fields, or raises. ``own``: the caller wrote
+    the bytes itself, so they may be of any size.
     """
     if len(message) > MAX_BYTES and not own:
         raise BadMessage(f"the message is larger than {MAX_BYTES} bytes")
@@ -197,7 +197,7 @@ def _from_plain(
         return value
     if isinstance(value, list):
         return tuple(inner(part) for part in value)
-    # What is left is a dict. Written out: a match takes twice as long, in every part of a message.
+    # What is left is a dict. Not a match statement, which takes twice as long for every part.
     index, parts, name = value.get("#"), value.get("="), value.get("@")
     if len(value) == 1 and type(index) is int and 0 <= index < len(arrays):
         used.append(index)

@@ -85,13 +85,13 @@ def reply(request: Request, party: str, payload: bytes, count: int = 0) -> bytes
 
 
 def refusal(request: Request | None, party: str, reason: str, count: int = 0) -> bytes:
-    """A refusal, with a reason that says nothing about rows, after so many answers."""
+    """A refusal, with a reason that says nothing about rows, after ``count`` answers."""
     head = {"party": party} if request is None else request.head(party)
     return pack("refusal", {**head, "count": count, "reason": reason})
 
 
 def read_reply(message: bytes, request: Request, party: str) -> tuple[bool, Any]:
-    """(True, payload) or (False, reason); raises BadMessage for what answers something else."""
+    """(True, payload) or (False, reason); raises BadMessage if it answers another request."""
     head = request.head(party)
     kind, body = decode(message)
     if not isinstance(body, dict) or kind not in ("reply", "refusal"):
@@ -158,7 +158,7 @@ class Question:
 
 @dataclass(frozen=True)
 class RunTerms:
-    """What a run is about, as it is opened: public, and known again by its hash.
+    """What a run is about. Public, sent when the run is opened, and identified by its hash.
 
     Parameters
     ----------

@@ -81,7 +81,7 @@ def pack(kind: str, body: Any) -> bytes:
 def unpack(message: bytes, kind: str, own: bool = False) -> dict[str, Any]:
     """The body of a message of this kind, a mapping; raises :class:`BadMessage`.
 
-    ``own``: it is what one wrote down oneself, which may be of any size.
+    ``own``: the caller wrote the bytes itself, so they may be of any size.
     """
     found, body = decode(message, _build, own)
     if found != kind or not isinstance(body, dict):
