@@ -8,6 +8,7 @@ import pytest
 
 LEVELS = {
     "files": 0,
+    "advice": 0,
     "tree": 0,
     "linalg": 0,
     "kernels": 0,
@@ -16,17 +17,20 @@ LEVELS = {
     "noise": 2,
     "accounting": 2,
     "data": 2,
+    "blocks": 2.2,
+    "parameters": 2.3,  # knows the largest number that sums are computed with
+    "run": 2.4,
+    "em": 2.4,
+    "meter": 2.4,
     "budget": 2.5,
-    "run": 3,
+    "ground": 2.6,
+    "local": 2.6,
+    "statement": 2.6,  # says what the meter has counted
     "ledger": 3,
-    "meter": 3,
-    "em": 3,
-    "blocks": 3.2,
-    "local": 3.3,
-    "statement": 3.5,  # says what the meter has counted
-    "federation": 4,
+    "fit": 4,
     "estimator": 4,
     "models": 4,
+    "federation": 4,
     "sources": 5,
     "cli": 5,
     "report": 5,

@@ -24,6 +24,7 @@ from .tree import Array, ravel
 __all__ = [
     "Array",
     "Block",
+    "ExactModel",
     "Group",
     "Model",
     "Noise",
@@ -201,13 +202,21 @@ class Plan(Protocol[Result]):
 
 
 class Model(Protocol[State, Statistics]):
-    """A latent-variable model: the E-step as a query, the M-step on its release."""
+    """A latent-variable model: the E-step as a query, the M-step on its release.
 
-    def query(self, state: State) -> Query[Statistics]:
-        """The expected complete-data statistics under ``state``."""
+    Exact and private fits have the same shape. A private model's queries are bounded
+    (:class:`PrivateQuery`), and its M-step knows the noise from ``release.deviation``.
+    """
+
+    def query(self, state: State, round: int = 0) -> Query[Statistics]:
+        """The expected statistics under ``state``, as iteration ``round`` asks for them."""
 
     def m_step(self, state: State, release: Release[Statistics]) -> State:
         """New parameters. Total: any finite release gives valid ones."""
+
+
+class ExactModel(Model[State, Statistics], Protocol):
+    """A model whose exact fits climb an objective."""
 
     def objective(self, state: State, release: Release[Statistics]) -> float:
         """Mean log-likelihood (or log-posterior) of ``state``, from an exact release under it."""

@@ -1,15 +1,19 @@
-"""Exact EM: iterate until the objective stands still."""
+"""The loops of Expectation Maximization, exact and private, each written once.
+
+A model gives the E-step as a query and the M-step on its release (:class:`privem.core.Model`).
+Exact EM stops when its objective stands still. Private EM takes a number of iterations that is
+fixed beforehand, and a :class:`Path` says where its noisy steps lead: how far beyond an M-step to
+go while searching, and which iterates are averaged in the end.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
 from dataclasses import dataclass, field
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
-from .core import Model, Release, Stage
+from .core import ExactModel, Model, Noise, Release, Stage
 from .noise.exact import Exact
-
-__all__ = ["ExactEM", "Fit"]
 
 State = TypeVar("State")
 
@@ -34,7 +38,7 @@ class ExactEM(Generic[State]):
 
     Parameters
     ----------
-    model : Model
+    model : ExactModel
     start : state
     max_iter : int
     stop : callable
@@ -45,7 +49,7 @@ class ExactEM(Generic[State]):
         The objective to compare the first one with; minus infinity but for warm starts.
     """
 
-    model: Model[State, Any]
+    model: ExactModel[State, Any]
     start: State
     max_iter: int
     stop: Callable[[float, State, State], bool]
@@ -58,10 +62,8 @@ class ExactEM(Generic[State]):
         history, converged = [], False
         value, remark = self.before, ""
         for iteration in range(1, self.max_iter + 1):
-            stage = Stage(
-                self.model.query(state), Exact(), f"{self.name} {iteration}", progress=remark
-            )
-            release = yield stage
+            query = self.model.query(state, iteration - 1)
+            release = yield Stage(query, Exact(), f"{self.name} {iteration}", progress=remark)
             before, value = value, self.model.objective(state, release)
             history.append(value)
             old, state = state, self.model.m_step(state, release)
@@ -70,3 +72,66 @@ class ExactEM(Generic[State]):
                 converged = True
                 break
         return Fit(state, value, len(history), converged, history, old)
+
+
+class Path(Protocol[State]):
+    """Where the noisy steps of a private fit lead. All of it is arithmetic after the releases."""
+
+    def step(self, t: int, before: State, found: State) -> State:
+        """The state to go on from, after the M-step of iteration ``t`` has found one."""
+
+    def end(self, state: State) -> State:
+        """The result, when all iterations are done."""
+
+
+class LateMean(Generic[State]):
+    """EM as it is, and the mean of the iterates from number ``first`` on: noise averages out.
+
+    ``mean`` takes the list of late iterates; the start is one of them where nothing follows it.
+    """
+
+    def __init__(self, start: State, first: int, mean: Callable[[list[State]], State]) -> None:
+        self._first, self._mean, self._late = first, mean, [start]
+
+    def step(self, t: int, before: State, found: State) -> State:
+        """The M-step's own state."""
+        self._late = [*self._late, found] if t > self._first else [found]
+        return found
+
+    def end(self, state: State) -> State:
+        """The mean of the late iterates."""
+        return self._mean(self._late)
+
+
+@dataclass(frozen=True)
+class PrivateEM(Generic[State]):
+    """Private EM from ``start``: so many iterations, each a noisy release.
+
+    Parameters
+    ----------
+    model : Model
+        Its queries are bounded, its M-step is total.
+    start : state
+    iterations : int
+    noise : callable
+        From the number of an iteration, counted from zero, to its noise.
+    path : Path
+    name : str
+        Of the stages: ``"EM 1"``, ``"EM 2"``, ...
+    """
+
+    model: Model[State, Any]
+    start: State
+    iterations: int
+    noise: Callable[[int], Noise]
+    path: Path[State]
+    name: str = "EM"
+
+    def stages(self) -> Generator[Stage, Release[Any], State]:
+        """Generate the stages."""
+        state = self.start
+        for t in range(self.iterations):
+            query = self.model.query(state, t)
+            release = yield Stage(query, self.noise(t), f"{self.name} {t + 1}")
+            state = self.path.step(t, state, self.model.m_step(state, release))
+        return self.path.end(state)

@@ -12,6 +12,12 @@ Privacy: a message is an integer vector plus exact discrete Gaussian noise calib
 records* (``neighbours="replace-one"`` with one record), rounded per person. It is
 (epsilon, delta)-differentially private on its own, against everyone, the server included.
 
+Any private plan can be carried out this way (:class:`Rounds`). Each of its stages becomes a round
+of its own: one in so many people, drawn at random, answer it, each with noise of their own, and
+spend all of their budget on that one message. The plan is handed what the sum over everyone would
+be, the cell's times the number of rounds, with the noise that is on it. It does not know who added
+the noise. A device computes the stage's own query on a block of its one record (:class:`Personal`).
+
 Examples
 --------
 >>> import numpy as np
@@ -30,17 +36,22 @@ Examples
 from __future__ import annotations
 
 import math
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .core import Block, Release, Rows, Scratch, Stage
+from .blocks.cells import Cell
+from .budget import Allowance, Part, Terms
+from .core import Block, Group, Plan, Release, Rows, Scratch, Stage
 from .data.cells import CellRows, fresh_key
 from .data.secret import contributions
 from .noise.discrete import Discrete, encode
-from .tree import Array
+from .tree import Array, map_leaves, ravel, unravel
+
+Result = TypeVar("Result")
 
 __all__ = ["Crowd", "Server", "message", "messages"]
 
@@ -123,3 +134,166 @@ class Crowd:
             if len(block.X):
                 server.add(messages(stage, block.X))
         return server.release()
+
+
+@dataclass(frozen=True)
+class Personal:
+    """``query``, for the people of a cell, each on a device of their own.
+
+    Sensitivity: any two records are replace-one neighbours in data of one record, so the query's
+    own bound for ``"replace-one"``, and its ``rounding(1)``, hold for the message.
+
+    Parameters
+    ----------
+    query : PrivateQuery
+        Of one group of numbers.
+    n_features : int
+        Columns of a record.
+    cell : Cell, optional
+        Whose round it is; ``None``: everyone's.
+    """
+
+    query: Any
+    n_features: int
+    cell: Cell | None = None
+
+    @property
+    def block_rows(self) -> int:
+        """People at a time."""
+        return int(self.query.block_rows)
+
+    @property
+    def size(self) -> int:
+        """How many numbers a message has."""
+        return int(self.query.groups("replace-one")[-1].where.stop)
+
+    def contributions(self, block: Block, scratch: Scratch) -> Array:
+        """What each record adds, (size, b): the query of it alone, bit for bit."""
+        found = np.empty((self.size, len(block.X)))
+        for i in range(len(block.X)):
+            found[:, i] = ravel(self.query(Block(block.X[i : i + 1]), scratch))
+        return found
+
+    def __call__(self, block: Block, scratch: Scratch) -> Any:
+        """The sum over a block, as for any query."""
+        return self.query(block, scratch)
+
+    def unravel(self, vector: Array) -> Any:
+        """Numbers as the query's statistics."""
+        return unravel(self.query(Block(np.empty((0, self.n_features))), Scratch()), vector)
+
+    def groups(self, neighbours: str) -> list[Group]:
+        """The query's own."""
+        return list(self.query.groups(neighbours))
+
+    def rounding(self, rows: float) -> float:
+        """The query's own."""
+        return float(self.query.rounding(rows))
+
+
+@dataclass(frozen=True)
+class Rounds:
+    """People spread evenly over the releases of a plan, a round each.
+
+    Parameters
+    ----------
+    parts : sequence of Part
+        Of the plan; what counts is how many releases they have.
+    message : Allowance
+        With the part ``"message"``: what one message may cost (:meth:`message_part`).
+    people : float
+        How many there are; public.
+    """
+
+    parts: Sequence[Part]
+    message: Allowance
+    people: float
+
+    @classmethod
+    def of(cls, parts: Sequence[Part], terms: Terms, people: float) -> Rounds:
+        """A round for each release; refuses more rounds than there are people."""
+        rounds = cls(parts, terms.allowance([cls.message_part(parts)], counted=False), people)
+        if rounds.count > people:
+            raise ValueError(
+                f"{rounds.count} rounds are more than n_samples={int(people)} people, of whom each "
+                "answers one; lower n_iter"
+            )
+        return rounds
+
+    @staticmethod
+    def message_part(parts: Sequence[Part]) -> Part:
+        """The budget where everyone answers one release: whichever it is, all of it."""
+        kinds = {kind for part in parts for kind, _ in part.releases}
+        if kinds != {"gaussian"}:
+            raise ValueError(f"devices add Gaussian noise, the plan asks for {sorted(kinds)}")
+        return Part("message", 1.0, [("gaussian", max(s for p in parts for _, s in p.releases))])
+
+    @property
+    def count(self) -> int:
+        """How many rounds."""
+        return sum(len(part.releases) for part in self.parts)
+
+    def allowance(self) -> Allowance:
+        """What a plan needs to know of the noise, as if it were added to sums over everyone.
+
+        n/T people who add noise of deviation m D make m D sqrt(n/T), times T on what is taken for
+        the sum over all: a multiplier of m sqrt(n T) for each of T releases.
+        """
+        parts = tuple(
+            Part(part.name, len(part.releases) / self.count, part.releases) for part in self.parts
+        )
+        base = self.message.multiplier("message") * math.sqrt(self.people)
+        entropy = self.message.entropy
+        return Allowance(parts, base, "replace-one", 0.0, entropy, rounds=self.count)
+
+    def ask(self, plan: Plan[Result], n_features: int) -> OnDevices[Result]:
+        """The plan, asked of people."""
+        multiplier = self.message.multiplier("message")
+        noise = Discrete(multiplier, "replace-one", 1.0, self.message.entropy)
+        return OnDevices(plan, self.count, noise, n_features)
+
+
+@dataclass(frozen=True)
+class OnDevices(Generic[Result]):
+    """A plan whose stages are rounds.
+
+    Parameters
+    ----------
+    plan : Plan
+        Has at most ``rounds`` stages.
+    rounds : int
+    noise : Discrete
+        Of one message.
+    n_features : int
+        Columns of a record.
+    """
+
+    plan: Plan[Result]
+    rounds: int
+    noise: Discrete
+    n_features: int
+
+    def stages(self) -> Generator[Stage, Release[Any], Result]:
+        """Generate the stages."""
+        inner = self.plan.stages()
+        try:
+            stage = next(inner)
+            for index in range(self.rounds):
+                cell = Cell(index, self.rounds) if self.rounds > 1 else None
+                query = Personal(stage.query, self.n_features, cell)
+                release = yield Stage(query, self.noise, stage.name)
+                stage = inner.send(self._of_all(release))
+        except StopIteration as end:
+            result: Result = end.value
+            return result
+        finally:
+            inner.close()
+        raise RuntimeError(f"stage {stage.name!r} comes after the last of {self.rounds} rounds")
+
+    def _of_all(self, release: Release[Any]) -> Release[Any]:
+        """What a cell's sum says of the sum over everyone."""
+        sums, noise = (
+            map_leaves(lambda leaf: leaf * self.rounds, part)
+            for part in (release.statistics, release.deviation)
+        )
+        return Release(release.query.query, sums, noise, release.spent)

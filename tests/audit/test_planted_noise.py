@@ -19,7 +19,7 @@ from privem.audit import (
 from privem.audit.battery import tiny
 from privem.audit.fits import watched_fit
 from privem.data.table import People
-from privem.estimator.base import Estimator
+from privem.estimator import base
 from privem.noise.discrete import Discrete
 from privem.noise.entropy import InsecureEntropyWarning, insecure_seeded_entropy_for_tests
 from privem.noise.sampler import discrete_gaussian
@@ -211,23 +211,20 @@ def test_true_number_of_records_in_a_division(monkeypatch):
 
 def test_a_query_that_knows_the_data_shows_in_the_replay(monkeypatch):
     """Nothing public changes but a question: the frame is set by the first record."""
-    original = Estimator._terms
+    original = base.Estimator._region
 
-    def peeking(self, d, **more):
-        terms = original(self, d, **more)
-        if d is None:  # before there are data
-            return terms
-        region = replace(terms.region, centre=terms.region.centre + 1e-9 * self._first)
-        return replace(terms, region=region)
+    def peeking(self, d):
+        region = original(self, d)
+        return replace(region, centre=region.centre + 1e-9 * self._first)
 
-    monkeypatch.setattr(Estimator, "_terms", peeking)
-    opened = Estimator._open_privately
+    monkeypatch.setattr(base.Estimator, "_region", peeking)
+    opened = base.Estimator._open_table
 
     def remember(self, X, *more):
         self._first = float(X[0, 0])
         return opened(self, X, *more)
 
-    monkeypatch.setattr(Estimator, "_open_privately", remember)
+    monkeypatch.setattr(base.Estimator, "_open_table", remember)
     report = structure_checks(tiny("KMeans"), two_clusters(), repeats=60)
     detail = next(finding.detail for finding in report.failures if finding.name == "replay")
     assert "questions" in detail

@@ -20,7 +20,7 @@ from privem import (
 from privem.blocks.frame import FramePlan
 from privem.cli.progress import FitProgress
 from privem.core import Stage
-from privem.estimator.base import Estimator
+from privem.declaration import declarations
 from privem.federation.server.conversation import Conversation
 from privem.run import run
 
@@ -71,9 +71,7 @@ def test_a_refit_that_fails_leaves_the_last_fit_as_it_was(model: Any, epsilon: A
 
 
 def test_every_estimator_is_among_them() -> None:
-    fitted = {name for name, kind in Estimator.kinds.items() if "fit" in vars(kind)}
-    ours = {name for name in fitted if Estimator.kinds[name].__module__.startswith("privem.")}
-    assert ours == {type(model).__name__ for model in MODELS}
+    assert {each.name for each in declarations()} == {type(model).__name__ for model in MODELS}
 
 
 def test_a_first_fit_that_fails_leaves_nothing() -> None:

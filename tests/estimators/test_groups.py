@@ -36,7 +36,8 @@ def pandas_of(frame: pl.DataFrame) -> pd.DataFrame:
 
 def opened(X, groups, **fit):
     model = GaussianMixture(bounds=9.0, max_weight=2.0)
-    return model, *model._open_privately(X, None, fit.get("sample_weight"), groups)
+    table = model._open_table(X, None, fit.get("sample_weight"), groups)
+    return model, table.source(None), table.people
 
 
 def sums(source):

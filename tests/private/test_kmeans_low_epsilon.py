@@ -12,7 +12,7 @@ from sklearn.base import clone
 from sklearn.cluster import KMeans as Peer
 
 from privem import KMeans
-from privem.data.table import People
+from privem.data.table import People, Table
 from privem.run import Record, Recorded
 
 
@@ -86,10 +86,11 @@ def test_a_drowned_fit_is_a_function_of_its_releases(
     def without_data(self: Any, *unused: Any) -> Any:
         self.n_features_in_ = 2
         self.feature_types_in_ = model.feature_types_in_
-        return Recorded(record.releases), People("record", public, weighted=False)
+        people = People("record", public, weighted=False)
+        return Table(None, people, lambda n_jobs: Recorded(record.releases))
 
     again = clone(model)
-    monkeypatch.setattr(KMeans, "_open_privately", without_data)
+    monkeypatch.setattr(KMeans, "_open_table", without_data)
     again.fit(None)
     assert again.cluster_centers_.tobytes() == model.cluster_centers_.tobytes()
 

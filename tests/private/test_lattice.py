@@ -11,13 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.special import ndtri
 
+from privem import GaussianMixture
 from privem.blocks.count import Count, CountQuery
-from privem.blocks.preamble import Preamble
 from privem.blocks.region import Region
 from privem.budget import Allowance, Part
 from privem.core import Block, Group, Scratch, Stage
 from privem.data import LocalSource, read_rows
-from privem.estimator.terms import Terms
+from privem.ground import Preamble
 from privem.meter import BudgetExceeded, Meter
 from privem.noise.discrete import Discrete
 from privem.noise.exact import Exact
@@ -193,7 +193,7 @@ def test_no_rows_are_nothing_special() -> None:
 def test_the_bound_on_the_count_covers_both_neighbours(cap: float) -> None:
     parts = [Part("count", 0.5, [("gaussian", 1)]), Part("em", 0.5, [("gaussian", 9)])]
     allowance = Allowance.plan(parts, 1.0, 1e-6, "auto", "add-remove", failure=1e-9)
-    stages = Preamble(2, None, Region.around_origin(1.0, 2), cap_weight=cap).stages(allowance, True)
+    stages = Preamble(2, None, Region.around_origin(1.0, 2), cap_weight=cap).stages(allowance)
     stage = next(stages)
     release = stage.noise.release(stage.query, Count(np.asarray(100.0 * cap)))
     with pytest.raises(StopIteration) as end:
@@ -209,9 +209,9 @@ def test_the_bound_on_the_count_covers_both_neighbours(cap: float) -> None:
 def test_only_additive_prices_may_be_shared_out_anew() -> None:
     """docs/proofs/release.md, section 9: with Laplace noise, zCDP alone."""
     adaptive = {
-        (mechanism, accountant): Terms.check(
-            1.0, 1e-6, None, mechanism, accountant, "add-remove", 1.0, n_features=2
-        ).adaptive
+        (mechanism, accountant): GaussianMixture(mechanism=mechanism, accountant=accountant)
+        ._terms()
+        .adaptive
         for mechanism in ("auto", "joint", "ggg", "llg", "laplace")
         for accountant in ("auto", "gdp", "zcdp", "rdp", "pld", "moments", "linear", "advanced")
     }

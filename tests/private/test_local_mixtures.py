@@ -12,16 +12,14 @@ from sklearn.base import clone
 from privem import CategoricalMixture, RegressionMixture, load
 from privem.audit import audit_model_file, recount
 from privem.blocks.cells import Cell
-from privem.blocks.devices import OnDevices, Rounds
-from privem.blocks.personal import Personal
 from privem.blocks.sensitivity import MomentWeights
 from privem.blocks.shrink import clip_radius
 from privem.budget import Allowance, Part
 from privem.core import Block, Scratch, Stage
 from privem.data import ArrayRows, read_file
-from privem.estimator.local import crowd
+from privem.data.table import Table
 from privem.linalg import smat
-from privem.local import Crowd, Server, message, messages
+from privem.local import Crowd, OnDevices, Personal, Rounds, Server, message, messages
 from privem.models.categorical_mixture.model import ClassQuery, PairsQuery
 from privem.models.gaussian_mixture.model import Mixture
 from privem.models.gaussian_mixture.query import BoundedQuery
@@ -219,10 +217,7 @@ def test_a_local_fit_is_a_function_of_its_releases(model, monkeypatch):
     model._watch = record
     model.fit(*data_for(model, 600))
     again = clone(model)
-    monkeypatch.setattr(
-        "privem.estimator.local.crowd",
-        lambda rows, groups: (Recorded(record.releases), crowd(rows, groups)[1]),
-    )
+    monkeypatch.setattr(Table, "source", lambda self, n_jobs: Recorded(record.releases))
     # Other people, as many: had they been looked at, it would show.
     again.fit(*(np.zeros_like(part) for part in data_for(model, 600)))
     names = {name for name in vars(model) if name.endswith("_")}

@@ -12,7 +12,7 @@ from dp_accounting.rdp import RdpAccountant
 from sklearn.base import clone
 
 from privem import FactorAnalysis, GaussianMixture, KMeans
-from privem.data.table import People
+from privem.data.table import People, Table
 from privem.run import Record, Recorded
 from privem.statement import Statement
 
@@ -82,10 +82,10 @@ def test_a_fit_is_a_function_of_its_releases(
     def without_data(self: Any, X: Any, y: Any, weight: Any, groups: Any) -> Any:
         self.n_features_in_, self.feature_types_in_ = 3, ["float64"] * 3  # the public schema
         people = People("person" if grouped else "record", public, weighted=False)
-        return Recorded(record.releases), people
+        return Table(None, people, lambda n_jobs: Recorded(record.releases))
 
     again = clone(model)
-    monkeypatch.setattr(type(again), "_open_privately", without_data)
+    monkeypatch.setattr(type(again), "_open_table", without_data)
     again.fit(None)
     names = {name for name in vars(model) if name.endswith("_")}
     assert names == {name for name in vars(again) if name.endswith("_")}

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from scipy.special import logsumexp
 
 from privem import FactorAnalysis, GaussianMixture
-from privem import private_score as module
+from privem import fit as module
 from privem.core import Block, Scratch
 from privem.data import read_file
 from privem.federation import Federation, Party

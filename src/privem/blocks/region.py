@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -12,9 +13,6 @@ from ..kernels.scratch import short_buffers
 from ..tree import Array
 from . import conditions
 from .conditions import need
-
-__all__ = ["Region"]
-
 
 # Squared norms up to here are taken as they are: no square or sum on the way has overflowed.
 _LARGEST = 1e300
@@ -126,6 +124,29 @@ class Region:
     def to_data(self, y: Array) -> Array:
         """Unit coordinates back to the data's."""
         return np.asarray(self.centre + y * self.scale)
+
+    @property
+    def sides(self) -> tuple[Array, Array]:
+        """Lowest and highest value of each feature, in the data's coordinates."""
+        return self.to_data(-self.limit), self.to_data(self.limit)
+
+    def in_words(self, names: Sequence[str] | None = None) -> str:
+        """The region as a statement says it, its columns by name if they have any.
+
+        Examples
+        --------
+        >>> box = Region.box(np.array([0, 0.5]), np.array([120, 2.5]))
+        >>> box.in_words(["age", "height"])
+        'age [0, 120], height [0.5, 2.5]'
+        """
+        if self.ball and self.d > 1:
+            return f"all records within {self.scale[0]:g} of the origin"
+        # To and from unit coordinates leaves rounding errors that nobody wants to read.
+        low, high = (np.where(np.abs(v) < 1e-9 * self.scale, 0.0, v) for v in self.sides)
+        sides = [f"[{a:g}, {b:g}]" for a, b in zip(low, high, strict=True)]
+        if names is not None:
+            sides = [f"{name} {side}" for name, side in zip(names, sides, strict=True)]
+        return ", ".join(sides)
 
     def check(self, d: int, data: bool = False) -> None:
         """A region of d columns. ``data``: records are used in the data's coordinates as well."""

@@ -1,86 +1,85 @@
-"""What every estimator shares: opening rows, running plans, saving."""
+"""What every estimator shares: its parameters of privacy, opening rows, saving."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import nullcontext
+from abc import abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
 import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from ..blocks.preamble import Ground
+from ..advice import advise_at_end, few
+from ..blocks.region import Region
+from ..budget import PrivatePlan, Terms
 from ..core import Block, Plan, Release, Rows, Scratch, Source, Stage
 from ..data import ArrayRows, FrameRows, LocalSource, is_rows, is_table, read_file
 from ..data.array import unmasked
 from ..data.checks import refuse_nan, refuse_non_finite
 from ..data.frame import is_frame
 from ..data.header import Header
-from ..data.local import effective_threads, one_blas_thread
 from ..data.owned import Owned, group_column, labels_of, length_of
 from ..data.persons import split_frame
 from ..data.read import has_names, refuse_kind
 from ..data.secret import quietly
 from ..data.table import People, Table
 from ..data.types import TYPES, type_name
+from ..em import Fit
 from ..federation import Federation
-from ..meter import Meter
-from ..run import run
-from .advice import advise_at_end, few
+from ..fit import fit
+from ..ground import ESTIMATED, Ground, Preamble
+from ..parameters import check_int, check_option
 from .federated import (
     federated_people,
     open_federation,
     refuse_pure,
     refuse_rows_arguments,
 )
-from .limits import in_order
-from .lineage import WithLineage, count_fit
+from .limits import in_order, region_of
+from .lineage import WithLineage
 from .opening import crowd, private_rows, unchecked, weights_of, without_values
-from .parameters import check_int
 from .store import save_model
-from .terms import ESTIMATED, Terms, forget_private
 from .unreleased import missing_attribute
-from .whole import whole
-
-__all__ = ["Estimator"]
 
 T = TypeVar("T")
 
 
+@dataclass(repr=False, eq=False, kw_only=True)
 class Estimator(WithLineage):
-    """Abstract base: rows in, plans run, models saved. Holds no algorithm."""
+    """Abstract base of all estimators, with the parameters of privacy that they share.
+
+    Parameters of an estimator are fields of a dataclass: ``__init__`` sets them and does nothing
+    else. :func:`privem.fit.fit` conducts a fit by the methods ``_check_parameters``,
+    ``_open_table``, ``_exact_plan``, ``_set_exact``, ``_private_plan`` and ``_set_private``.
+    """
+
+    epsilon: float | None = 1.0
+    delta: float = 1e-6
+    mechanism: str = "auto"
+    accountant: str = "auto"
+    neighbours: str = "add-remove"
+    max_weight: float = 1.0
+    n_jobs: int | None = None
 
     # What a saved model consists of; everything else can be recomputed or belongs to the data.
     _saved: ClassVar[tuple[str, ...]] = ()
     # Those of them without which there is no model.
     _needed: ClassVar[tuple[str, ...]] = ()
-
-    # Names of the ways to release sums, besides "auto".
-    _mechanisms: ClassVar[tuple[str, ...]] = ()
-
+    # The ways to release sums, besides "auto", and the kind of noise of each.
+    _mechanisms: ClassVar[Mapping[str, str]] = {}
     # What its columns may be.
     _column_types: ClassVar[tuple[str, ...]] = TYPES
-
     # Whether it takes sparse arrays.
     _sparse: ClassVar[bool] = False
-
     # Of the CSV file fitted: which of its column names messages may quote.
-    _header: Header | None = None
-
+    _header: Header | None = field(init=False, default=None)
     # Called with each stage and release: the command line hangs its progress bar here.
-    _watch: Callable[[Stage, Release[Any]], None] | None = None
-
-    # Every estimator by name: what ``privem.load`` can bring back.
-    kinds: ClassVar[dict[str, type[Estimator]]] = {}
-
-    n_jobs: int | None
-
-    def __init_subclass__(cls, **more: Any) -> None:
-        super().__init_subclass__(**more)
-        if "fit" in vars(cls):
-            cls.fit = whole(cls.fit)
-        Estimator.kinds[cls.__name__] = cls
+    _watch: Callable[[Stage, Release[Any]], None] | None = field(init=False, default=None)
 
     if not TYPE_CHECKING:  # it would hide every misspelt attribute from the type checker
 
@@ -90,9 +89,118 @@ class Estimator(WithLineage):
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         # Noise is fresh in every private fit, whatever the random_state.
-        tags.non_deterministic = getattr(self, "epsilon", None) is not None
+        tags.non_deterministic = self.epsilon is not None
         tags.input_tags.sparse = self._sparse
         return tags
+
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, *, groups: Any = None) -> Self:
+        """Fit the model, privately unless ``epsilon=None``.
+
+        Parameters
+        ----------
+        X : array, data frame, path or rows
+            The records: ``(n_samples, n_features)``, or a ``.npy``, ``.csv`` or ``.parquet`` file
+            (or folder of files), what :func:`privem.data.read_file` returns, or a
+            :class:`privem.federation.Federation` of parties that keep them.
+        y : ignored, or str
+            With a path, the name of a column to leave out, such as a label.
+        sample_weight : array-like of shape (n_samples,), optional
+            How much each record counts; with a path, the name of a column.
+        groups : array-like of shape (n_samples,) or str, optional
+            Who each record belongs to: a private fit then hides the person. With a frame or a path,
+            the name of a column, which is then no feature.
+
+        Returns
+        -------
+        self
+        """
+        fit(self, X, y, sample_weight, groups)
+        return self
+
+    @abstractmethod
+    def _check_parameters(self) -> None:
+        """Raise for parameters that are wrong whatever the data."""
+
+    @abstractmethod
+    def _exact_plan(self, table: Any) -> Plan[Any]:
+        """The plan of an exact fit."""
+
+    @abstractmethod
+    def _set_exact(self, result: Any, table: Any) -> None:
+        """Set what an exact fit has found."""
+
+    @abstractmethod
+    def _private_plan(self, table: Any, terms: Terms) -> PrivatePlan[Any]:
+        """The plan of a private fit."""
+
+    @abstractmethod
+    def _set_private(self, result: Any, plan: Any, terms: Terms) -> None:
+        """Set what a private fit has found."""
+
+    @property
+    def _isotropic(self) -> bool:
+        """Whether bounds have one scale for all features."""
+        return False
+
+    def _progress(self) -> AbstractContextManager[Any]:
+        """What prints progress while a plan runs."""
+        return nullcontext()
+
+    @property
+    def _local(self) -> bool:
+        """Whether noise is added on people's own devices."""
+        return getattr(self, "trust", "central") == "local"
+
+    def _terms(self) -> Terms:
+        """The terms of privacy, checked.
+
+        Local privacy hides any change of a record, whatever ``neighbours``.
+        """
+        n_iter = getattr(self, "n_iter", None)
+        if n_iter is not None and check_int("n_iter", n_iter, 1) > self.max_iter:
+            raise ValueError(
+                f"n_iter={n_iter} is above max_iter={self.max_iter}, the most iterations that any "
+                "fit may take: raise one or lower the other"
+            )
+        terms = Terms.check(
+            self.epsilon,
+            self.delta,
+            self.accountant,
+            self.neighbours,
+            self.mechanism,
+            self._mechanisms,
+            self.max_weight,
+            getattr(self, "max_rows", None),
+        )
+        region_of(getattr(self, "bounds", None), None, self._isotropic)
+        return replace(terms, neighbours="replace-one") if self._local else terms
+
+    def _preamble(self, table: Any, terms: Terms) -> Preamble:
+        """Count and region of the features."""
+        region = self._region(self.n_features_in_)
+        return Preamble.of(terms, table.people, self.n_features_in_, region, self._isotropic)
+
+    def _region(self, d: int) -> Region | None:
+        """The region that ``bounds`` means, in the order of the columns."""
+        return region_of(self._ordered_bounds(), d, self._isotropic)
+
+    def _target_region(self) -> Region | None:
+        """The region that ``target_bounds`` means."""
+        try:
+            return region_of(self.target_bounds, 1)
+        except (TypeError, ValueError) as problem:
+            message = str(problem).replace("bounds", "target_bounds", 1)
+            raise type(problem)(message) from None
+
+    def _check_trust(self) -> None:
+        """Whether ``trust`` goes with ``epsilon``."""
+        check_option("trust", self.trust, ("central", "local"))
+        if self._local and self.epsilon is None:
+            raise ValueError("trust='local' is for private fits: give epsilon")
+
+    def _rng(self) -> np.random.Generator:
+        """What ``random_state`` draws."""
+        return np.random.default_rng(check_random_state(self.random_state).randint(2**31, size=4))
 
     def _open(
         self,
@@ -218,13 +326,6 @@ class Estimator(WithLineage):
         """Rows to fit on; ``finite`` as in :meth:`_open`."""
         return self._open(X, y, sample_weight, groups, finite)
 
-    def _open_privately(
-        self, X: Any, y: Any, sample_weight: Any, groups: Any
-    ) -> tuple[Source, People]:
-        """A source for a private fit, and who its rows belong to."""
-        refuse_pure(X, self.delta, getattr(self, "max_rows", None))
-        return self._owned(self._open(X, y, sample_weight, groups, finite=False), groups)
-
     def _owned(self, rows: Rows, groups: Any) -> tuple[Source, People]:
         """Opened rows as the source of a private fit, and who they belong to.
 
@@ -240,68 +341,48 @@ class Estimator(WithLineage):
         owned = Owned.of(rows, labels, self.max_weight)
         return owned.source(self.n_jobs), People("person", owned.count, weighted)
 
-    def _terms(self, d: int | None, isotropic: bool = False) -> Terms:
-        """The terms of privacy, checked; ``d=None`` before there are data."""
-        if getattr(self, "n_iter", None) is not None:
-            check_int("n_iter", self.n_iter, 1)
-            if self.n_iter > self.max_iter:
-                raise ValueError(
-                    f"n_iter={self.n_iter} is above max_iter={self.max_iter}, the most iterations "
-                    "that any fit may take: raise one or lower the other"
-                )
-        return Terms.check(
-            self.epsilon,
-            self.delta,
-            self.bounds if d is None else self._ordered_bounds(),
-            self.mechanism,
-            self.accountant,
-            self.neighbours,
-            self.max_weight,
-            d,
-            isotropic,
-            ("auto", *self._mechanisms),
-            getattr(self, "max_rows", None),
-        )
+    def _known(self, plan: Any, terms: Terms) -> dict[str, str]:
+        """What a statement says is public, besides numbers and types of columns."""
+        region, names = plan.preamble.region, getattr(self, "feature_names_in_", None)
+        return {"bounds": ESTIMATED if region is None else region.in_words(names)}
 
-    def _forget(self) -> None:
-        """What an earlier fit said must not outlive it."""
-        forget_private(self)
-        for name in ("converged_", "lower_bound_", "lower_bounds_", "labels_", "inertia_"):
-            if hasattr(self, name):
-                delattr(self, name)
+    def _known_bounds(self, names: Sequence[str] | None) -> dict[str, str]:
+        """Bounds and, where there is a target, its bounds, each given or estimated."""
+        region = self._region(self.n_features_in_)
+        known = {"bounds": ESTIMATED if region is None else region.in_words(names)}
+        if hasattr(self, "target_bounds"):
+            target = self._target_region()
+            known["target bounds"] = ESTIMATED if target is None else target.in_words()
+        return known
 
-    def _set_ground(
-        self,
-        ground: Ground,
-        terms: Terms,
-        meter: Meter,
-        people: People,
-        names: Sequence[str] | None = None,
-    ) -> None:
-        """Statement and bounds; ``names`` of the ground's columns, if they are not the features."""
-        region = ground.region
-        self.bounds_ = (region.to_data(-region.limit), region.to_data(region.limit))
-        if terms.region is not None and not region.ball and names is None:
-            # As they were given: to unit coordinates and back, they would lose a last digit.
-            low, high = (np.broadcast_to(side, region.d) for side in self._ordered_bounds())
-            self.bounds_ = (low.astype(np.float64), high.astype(np.float64))
-        public = people.public(self.neighbours)
-        if terms.region is None:
-            public["bounds"] = ESTIMATED
-        if people.weighted:
-            public["largest sample weight"] = f"{terms.max_weight:g}"
-        public.update(self._known_types())
-        named = names or getattr(self, "feature_names_in_", None)
-        statement = terms.statement(meter, people.unit, public, named)
-        self.privacy_ = people.signed(statement)
-        if ground.found is not None and not ground.found.all():
-            columns = names or self._names()
-            lost = [n for n, ok in zip(columns, ground.found, strict=True) if not ok]
-            word = "column" if len(lost) == 1 else "columns"
+    def _set_converged(self, fit: Fit[Any]) -> None:
+        """Set how an exact EM ended; advise if it did not converge."""
+        self.n_iter_, self.lower_bound_, self.converged_ = fit.n_iter, fit.objective, fit.converged
+        if not fit.converged:
             advise_at_end(
-                f"no bounds stood out of the noise for {word} {few(lost)}: (-1, 1) was used; give "
-                "bounds=, or use more records or a larger epsilon",
+                f"{type(self).__name__} did not converge: increase max_iter or tol",
+                ConvergenceWarning,
             )
+
+    def _set_bounds(self, ground: Ground, given: bool) -> None:
+        """Set ``bounds_`` from the ground of a private fit; say where none were found."""
+        self.bounds_ = ground.region.sides
+        if given and not ground.region.ball:
+            # As they were given: to unit coordinates and back, they would lose a last digit.
+            low, high = (np.broadcast_to(s, ground.region.d) for s in self._ordered_bounds())
+            self.bounds_ = (low.astype(np.float64), high.astype(np.float64))
+        self._say_found(ground, self._names())
+
+    @staticmethod
+    def _say_found(ground: Ground, columns: Sequence[str]) -> None:
+        if ground.found is None or ground.found.all():
+            return
+        lost = [name for name, ok in zip(columns, ground.found, strict=True) if not ok]
+        word = "column" if len(lost) == 1 else "columns"
+        advise_at_end(
+            f"no bounds stood out of the noise for {word} {few(lost)}: (-1, 1) was used; give "
+            "bounds=, or use more records or a larger epsilon",
+        )
 
     def _ordered_bounds(self) -> Any:
         """``bounds``, by position also where they were given by name."""
@@ -385,21 +466,6 @@ class Estimator(WithLineage):
             empty = False
         if empty:
             raise ValueError("Found array with 0 sample(s): there are no rows to evaluate")
-
-    def _run(self, plan: Plan[T], rows: Rows) -> T:
-        if isinstance(rows, Federation):
-            return run(plan, rows, self._watch)
-        # Counted before BLAS is held: None means as many threads as BLAS had.
-        threads = effective_threads(self.n_jobs)
-        with one_blas_thread():
-            return run(plan, LocalSource(rows, threads), self._watch)
-
-    def _run_privately(self, plan: Plan[T], source: Source, meter: Meter) -> T:
-        count_fit(self)
-        self._forget()
-        # A caller's np.seterr(all="raise") must not end a fit that is being paid for.
-        with np.errstate(divide="warn", over="warn", under="ignore", invalid="warn"):
-            return run(plan, source, self._watch, meter)
 
     def save(self, path: str | os.PathLike[str]) -> Self:
         """Write the fitted model to a JSON file that :func:`privem.load` reads.

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..budget import failure_of
 from ..data.table import People
 from ..federation import Federation
 from ..federation.party.rows import plain_categories
 from ..models.categorical_mixture.model import declared
 from ..statement import Statement
-from .terms import failure_of
 
 if TYPE_CHECKING:
     from .base import Estimator

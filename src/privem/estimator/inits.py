@@ -9,8 +9,8 @@ from sklearn.cluster import kmeans_plusplus
 
 from ..core import Rows
 from ..data import ArrayRows
+from ..parameters import check_array_shape, check_numbers
 from ..tree import Array
-from .parameters import check_array_shape, check_numbers
 
 __all__ = [
     "all_rows",

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..blocks.region import Region
+from ..parameters import check_float, check_sizes, for_columns
 from ..tree import Array
-from .parameters import check_float, check_sizes, for_columns
 
 __all__ = ["in_order", "region_of"]
 

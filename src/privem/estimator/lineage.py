@@ -22,7 +22,7 @@ from sklearn.base import BaseEstimator
 
 from ..accounting import Gaussian, mu_for
 from ..accounting import epsilon as epsilon_of
-from .advice import advise
+from ..advice import advise
 
 __all__ = ["PrivacyCompositionWarning", "WithLineage", "count_fit", "lineage_of"]
 

@@ -17,8 +17,8 @@ from scipy.special import ndtri
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
+from ..parameters import check_option
 from ..tree import Array
-from .parameters import check_option
 
 __all__ = ["Columns", "Synthetic", "to_frame"]
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...estimator.parameters import for_columns
+from ...parameters import for_columns
 
 __all__ = ["check_categories", "listed"]
 

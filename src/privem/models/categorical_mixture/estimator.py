@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import DensityMixin
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ...blocks.region import Region
+from ...budget import Terms
 from ...core import Rows
 from ...data import ArrayRows, LocalSource, is_path
 from ...data.array import unmasked
@@ -22,22 +22,22 @@ from ...data.categories import read_categories
 from ...data.frame import is_frame, is_lazy
 from ...data.persons import split_frame
 from ...data.read import refuse_kind
-from ...estimator.advice import advise_at_end
+from ...data.table import Table
+from ...em import Fit
 from ...estimator.base import Estimator
 from ...estimator.federated import agreed_categories
-from ...estimator.local import asked, check_trust, planned, signed
 from ...estimator.opening import weights_of, without_values
-from ...estimator.parameters import (
+from ...estimator.synthetic import to_frame
+from ...federation import Federation
+from ...ground import Preamble
+from ...kernels.softmax import log_normaliser
+from ...parameters import (
     check_float,
     check_int,
     check_one_start,
     check_option,
     check_samples,
 )
-from ...estimator.synthetic import to_frame
-from ...estimator.terms import forget_private
-from ...federation import Federation
-from ...kernels.softmax import log_normaliser
 from ...tree import Array
 from . import model as lca
 from .categories import check_categories, listed
@@ -50,6 +50,7 @@ __all__ = ["CategoricalMixture"]
 _LOCAL_ROUNDS, _MOST_ROUNDS = 4, 20
 
 
+@dataclass(repr=False, eq=False, kw_only=True)
 class CategoricalMixture(DensityMixin, Estimator):  # type: ignore[misc]
     """Latent class analysis: a mixture over categorical (or binary) columns.
 
@@ -115,6 +116,15 @@ class CategoricalMixture(DensityMixin, Estimator):  # type: ignore[misc]
     True
     """
 
+    n_components: int = field(default=2, kw_only=False)
+    categories: Any = None
+    max_iter: int = 1000
+    tol: float = 1e-06
+    n_init: int = 1
+    trust: str = "central"
+    n_iter: int | None = None
+    random_state: Any = None
+
     _saved: ClassVar[tuple[str, ...]] = (
         "weights_",
         "category_probs_",
@@ -125,87 +135,37 @@ class CategoricalMixture(DensityMixin, Estimator):  # type: ignore[misc]
         "converged_",
     )
     _needed: ClassVar[tuple[str, ...]] = _saved[:3]
-    _mechanisms: ClassVar[tuple[str, ...]] = ("joint",)
+    _mechanisms: ClassVar[Mapping[str, str]] = {"joint": "gaussian"}
     _column_types: ClassVar[tuple[str, ...]] = CATEGORY_TYPES
     bounds: ClassVar[None] = None
-
-    def __init__(
-        self,
-        n_components: int = 2,
-        *,
-        categories: Any = None,
-        max_iter: int = 1000,
-        tol: float = 1e-6,
-        n_init: int = 1,
-        epsilon: float | None = 1.0,
-        delta: float = 1e-6,
-        mechanism: str = "auto",
-        accountant: str = "auto",
-        neighbours: str = "add-remove",
-        trust: str = "central",
-        n_iter: int | None = None,
-        max_weight: float = 1.0,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-    ) -> None:
-        self.n_components = n_components
-        self.categories = categories
-        self.max_iter = max_iter
-        self.tol = tol
-        self.n_init = n_init
-        self.epsilon = epsilon
-        self.delta = delta
-        self.mechanism = mechanism
-        self.accountant = accountant
-        self.neighbours = neighbours
-        self.trust = trust
-        self.n_iter = n_iter
-        self.max_weight = max_weight
-        self.random_state = random_state
-        self.n_jobs = n_jobs
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.categorical = tags.input_tags.string = True
         return tags
 
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, *, groups: Any = None) -> Self:
-        """Fit the classes; parameters as :meth:`privem.GaussianMixture.fit`."""
-        self._check_parameters()
-        if self.epsilon is not None:
-            return self._fit_privately(X, y, sample_weight, groups)
-        rows = self._open_codes(X, y, sample_weight, groups, reset=True, strict=True)
+    def _exact_plan(self, table: Table) -> ExactClasses:
         known = (self._sizes, self.n_components, self.max_iter, self.tol, self.n_init)
-        plan = ExactClasses(*known, self._rng())
-        fit = self._run(plan, rows)
-        forget_private(self)
-        self._set_classes(fit.state)
-        self.n_iter_, self.lower_bound_, self.converged_ = fit.n_iter, fit.objective, fit.converged
-        if not fit.converged:
-            advice = "CategoricalMixture did not converge: increase max_iter or tol"
-            advise_at_end(advice, ConvergenceWarning)
-        return self
+        return ExactClasses(*known, self._rng())
 
-    def _fit_privately(self, X: Any, y: Any, sample_weight: Any, groups: Any) -> Self:
-        rows = self._open_codes(X, y, sample_weight, groups, reset=True, strict=False)
-        d, local = self.n_features_in_, self.trust == "local"
-        source, people, terms = asked(self, rows, groups, self._terms(d))
+    def _set_exact(self, result: Fit[Classes], table: Table) -> None:
+        self._set_classes(result.state)
+        self._set_converged(result)
+
+    def _private_plan(self, table: Table, terms: Terms) -> PrivateClasses:
         # Codes need no region: what the preamble is told keeps it from looking for one.
-        preamble = replace(terms, region=Region.around_origin(1.0, d)).preamble(people, d)
-        most = min(self.max_iter, _LOCAL_ROUNDS if local else _MOST_ROUNDS)
+        d = self.n_features_in_
+        preamble = Preamble.of(terms, table.people, d, Region.around_origin(1.0, d))
+        most = min(self.max_iter, _LOCAL_ROUNDS if self._local else _MOST_ROUNDS)
         known = (self._sizes, self.n_components, self.n_iter, most)
-        parts, rng = PrivateClasses.parts(preamble, *known), self._rng()
-        plan, meter = planned(
-            local, terms, preamble, parts, lambda a, b: PrivateClasses(preamble, a, *known, b, rng)
-        )
-        state, self.n_iter_ = self._run_privately(plan, source, meter)
+        return PrivateClasses(preamble, *known, self._rng())
+
+    def _set_private(self, result: tuple[Classes, int], plan: PrivateClasses, terms: Terms) -> None:
+        state, self.n_iter_ = result
         self._set_classes(state)
-        public = {**people.public(terms.neighbours), "categories": "declared for every column"}
-        if people.weighted:
-            public["largest sample weight"] = f"{terms.max_weight:g}"
-        statement = terms.statement(meter, people.unit, public | self._known_types())
-        self.privacy_ = signed(people.signed(statement), people, local)
-        return self
+
+    def _known(self, plan: PrivateClasses, terms: Terms) -> dict[str, str]:
+        return {"categories": "declared for every column"}
 
     def predict(self, X: Any) -> NDArray[np.int64]:
         """The most probable class of each record."""
@@ -275,20 +235,17 @@ class CategoricalMixture(DensityMixin, Estimator):  # type: ignore[misc]
         for name in ("n_components", "max_iter", "n_init"):
             check_int(name, getattr(self, name), 1)
         check_float("tol", self.tol, 0.0)
-        check_trust(self)
+        self._check_trust()
         check_categories(self.categories)
         if self.epsilon is None:
             return
-        self._terms(None)
+        self._terms()
         if self.categories is None:
             raise ValueError(
                 "a private fit needs categories=: the list of each column's categories, from public"
                 " knowledge (reading them off the data would give rare ones away)"
             )
         check_one_start(self.n_init)
-
-    def _rng(self) -> np.random.Generator:
-        return np.random.default_rng(check_random_state(self.random_state).randint(2**31, size=4))
 
     @property
     def _sizes(self) -> tuple[int, ...]:

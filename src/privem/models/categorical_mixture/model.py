@@ -254,7 +254,7 @@ class CategoricalModel:
     cap_weight: float | None = None
     records: float | None = None
 
-    def query(self, state: Classes) -> ClassQuery:
+    def query(self, state: Classes, round: int = 0) -> ClassQuery:
         """The expected counts under ``state``."""
         return ClassQuery(state, self.sizes, self.cap_weight)
 

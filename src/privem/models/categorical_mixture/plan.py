@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from ...blocks.moments import SumsQuery
-from ...blocks.preamble import Preamble
 from ...budget import Allowance, Part
 from ...core import Release, Stage
 from ...em import ExactEM, Fit
+from ...ground import Preamble
 from ...noise.exact import Exact
 from . import model as lca
 from .model import CategoricalModel, Classes, ClassQuery, PairsQuery
@@ -58,38 +58,38 @@ class PrivateClasses:
     """Count, pairs, then EM on noisy tables; the mean of the second half."""
 
     preamble: Preamble
-    allowance: Allowance
     sizes: tuple[int, ...]
     components: int
     n_iter: int | None
     most: int
-    adaptive: bool
     rng: np.random.Generator
 
-    @staticmethod
-    def parts(
-        preamble: Preamble, sizes: tuple[int, ...], k: int, n_iter: int | None, most: int
-    ) -> list[Part]:
+    def parts(self) -> list[Part]:
         """How the budget is shared out."""
-        p, left, rounds = sum(sizes), 1.0 - preamble.share(), n_iter or min(10, most)
+        p, left, k = sum(self.sizes), 1.0 - self.preamble.share(), self.components
         return [
-            *preamble.parts(),
+            *self.preamble.parts(),
             Part("pairs", left * _PAIRS_SHARE, [("gaussian", p * (p + 1) // 2)]),
-            Part("em", left * (1 - _PAIRS_SHARE), [("gaussian", k * (1 + p))] * rounds),
+            Part("em", left * (1 - _PAIRS_SHARE), [("gaussian", k * (1 + p))] * self._planned),
         ]
 
-    def stages(self) -> Generator[Stage, Release[Any], tuple[Classes, int]]:
+    @property
+    def _planned(self) -> int:
+        """Iterations where their number may not depend on the count."""
+        return self.n_iter or min(10, self.most)
+
+    def stages(self, allowance: Allowance) -> Generator[Stage, Release[Any], tuple[Classes, int]]:
         """The plan; its result is the classes and the number of iterations."""
-        ground = yield from self.preamble.stages(self.allowance, self.adaptive)
+        ground = yield from self.preamble.stages(allowance)
         cap, k = self.preamble.cap_weight, self.components
-        noise = self.allowance.noise("pairs", ground.rows)
+        noise = allowance.noise("pairs", ground.rows)
         second = (yield Stage(PairsQuery(self.sizes, cap), noise, "pairs")).statistics.second
         state = lca.spectral_classes(second, self.sizes, ground.count, k, self.rng)
         model = CategoricalModel(self.sizes, cap, ground.count)
-        total = self._iterations(model.query(state), ground.count)
+        total = self._iterations(model.query(state), ground.count, allowance)
         late: list[Classes] = []
         for t in range(total):
-            noise = self.allowance.noise("em", ground.rows, total)
+            noise = allowance.noise("em", ground.rows, total)
             state = model.m_step(state, (yield Stage(model.query(state), noise, f"EM {t + 1}")))
             if t >= total // 2:
                 late.append(state)
@@ -97,10 +97,10 @@ class PrivateClasses:
         profiles = model.valid(np.mean([c.profiles for c in late], axis=0), 0.0)
         return Classes(weights / weights.sum(), profiles), total
 
-    def _iterations(self, query: ClassQuery, count: float) -> int:
+    def _iterations(self, query: ClassQuery, count: float, allowance: Allowance) -> int:
         """As many as keep a class's share known to a tenth in each; data-free."""
-        if self.n_iter is not None or not self.adaptive:
-            return self.n_iter or min(10, self.most)
-        moved = query.groups(self.allowance.neighbours)[0].sensitivity
-        level = self.allowance.multiplier("em", 1) * moved * self.components / count
+        if self.n_iter is not None or not allowance.adaptive:
+            return self._planned
+        moved = query.groups(allowance.neighbours)[0].sensitivity
+        level = allowance.multiplier("em", 1) * moved * self.components / count
         return int(min(max((0.1 / level) ** 2, 4), self.most))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Self
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy.linalg import inv, pinvh
@@ -11,18 +13,20 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
+from ...advice import advise_at_end
+from ...blocks.moments import Frame
+from ...budget import Terms
 from ...core import Block, Scratch
-from ...estimator.advice import advise_at_end
-from ...estimator.parameters import (
+from ...data.table import Table
+from ...estimator.synthetic import Synthetic
+from ...linalg import invert_cholesky
+from ...parameters import (
     check_array_shape,
     check_float,
     check_int,
     check_option,
     check_samples,
 )
-from ...estimator.synthetic import Synthetic
-from ...estimator.terms import forget_private
-from ...linalg import invert_cholesky
 from ...tree import Array
 from ..gaussian_mixture.model import Mixture
 from ..gaussian_mixture.score import PrivatelyScored
@@ -34,7 +38,7 @@ from .model import (
     em_updates,
     initial_factors,
 )
-from .private_plan import FACTOR_RECIPES, PrivateCovariancePlan
+from .private_plan import FACTOR_RECIPES, PrivateCovarianceFit, PrivateCovariancePlan
 from .rotation import rotate
 
 __all__ = ["FactorAnalysis"]
@@ -42,6 +46,7 @@ __all__ = ["FactorAnalysis"]
 _MOST_FRAMED = 1024  # features
 
 
+@dataclass(repr=False, eq=False, kw_only=True)
 class FactorAnalysis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Synthetic, PrivatelyScored):  # type: ignore[misc]
     """Factor analysis: a few hidden factors plus independent noise in each feature.
 
@@ -110,6 +115,18 @@ class FactorAnalysis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Syntheti
     True
     """
 
+    n_components: int | None = field(default=None, kw_only=False)
+    tol: float = 0.01
+    copy: bool = True
+    max_iter: int = 1000
+    noise_variance_init: Any = None
+    svd_method: str = "lapack"
+    iterated_power: int = 3
+    rotation: str | None = None
+    random_state: Any = 0
+    update: str = "eigen"
+    bounds: Any = None
+
     _saved: ClassVar[tuple[str, ...]] = (
         "components_",
         "noise_variance_",
@@ -120,79 +137,29 @@ class FactorAnalysis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Syntheti
         "bounds_",
     )
 
-    _mechanisms: ClassVar[tuple[str, ...]] = FACTOR_RECIPES
+    _mechanisms: ClassVar[Mapping[str, str]] = FACTOR_RECIPES
     _needed: ClassVar[tuple[str, ...]] = _saved[:3]
 
-    def __init__(
-        self,
-        n_components: int | None = None,
-        *,
-        tol: float = 1e-2,
-        copy: bool = True,
-        max_iter: int = 1000,
-        noise_variance_init: Any = None,
-        svd_method: str = "lapack",
-        iterated_power: int = 3,
-        rotation: str | None = None,
-        random_state: Any = 0,
-        update: str = "eigen",
-        epsilon: float | None = 1.0,
-        delta: float = 1e-6,
-        bounds: Any = None,
-        mechanism: str = "auto",
-        accountant: str = "auto",
-        neighbours: str = "add-remove",
-        max_weight: float = 1.0,
-        n_jobs: int | None = None,
-    ) -> None:
-        self.n_components = n_components
-        self.tol = tol
-        self.copy = copy
-        self.max_iter = max_iter
-        self.noise_variance_init = noise_variance_init
-        self.svd_method = svd_method
-        self.iterated_power = iterated_power
-        self.rotation = rotation
-        self.random_state = random_state
-        self.update = update
-        self.epsilon = epsilon
-        self.delta = delta
-        self.bounds = bounds
-        self.mechanism = mechanism
-        self.accountant = accountant
-        self.neighbours = neighbours
-        self.max_weight = max_weight
-        self.n_jobs = n_jobs
+    def _exact_plan(self, table: Table) -> CovariancePlan:
+        self._shape(self.n_features_in_)
+        return CovariancePlan(self._called())
 
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, *, groups: Any = None) -> Self:
-        """Fit the factors; parameters as :meth:`privem.GaussianMixture.fit`."""
-        self._check_parameters()
-        if self.epsilon is not None:
-            return self._fit_privately(X, y, sample_weight, groups)
-        rows = self._open(X, y, sample_weight, groups)
-        q, noise = self._shape(rows.n_features)
-        frame, covariance = self._run(CovariancePlan(self._called()), rows)
-        forget_private(self)
-        return self._from_covariance(frame.mean, covariance, frame.count, q, noise)
+    def _set_exact(self, result: tuple[Frame, Covariance], table: Table) -> None:
+        frame, covariance = result
+        self._from_covariance(frame.mean, covariance, frame.count)
 
-    def _fit_privately(self, X: Any, y: Any, sample_weight: Any, groups: Any) -> Self:
-        source, people = self._open_privately(X, y, sample_weight, groups)
+    def _private_plan(self, table: Table, terms: Terms) -> PrivateCovariancePlan:
         d = self.n_features_in_
-        q, noise = self._shape(d)
-        terms = self._terms(d)
+        self._shape(d)
         # With very many features a second look would need a d x d frame, and seldom be sharp.
         recipe = "joint" if self.mechanism == "auto" and d > _MOST_FRAMED else self.mechanism
-        preamble = terms.preamble(people, d)
-        counted = preamble.count is None
-        parts = PrivateCovariancePlan.parts(preamble, recipe)
-        plan = PrivateCovariancePlan(
-            preamble, terms.allowance(parts, counted), recipe, terms.adaptive
-        )
-        meter = terms.meter(counted)
-        fit = self._run_privately(plan, source, meter)
-        self._from_covariance(fit.mean, Whole(fit.covariance), fit.ground.count, q, noise)
-        self._set_ground(fit.ground, terms, meter, people)
-        return self
+        return PrivateCovariancePlan(self._preamble(table, terms), recipe)
+
+    def _set_private(
+        self, result: PrivateCovarianceFit, plan: PrivateCovariancePlan, terms: Terms
+    ) -> None:
+        self._from_covariance(result.mean, Whole(result.covariance), result.ground.count)
+        self._set_bounds(result.ground, plan.preamble.region is not None)
 
     def _shape(self, d: int) -> tuple[int, Any]:
         """Number of factors and checked starting noise variances."""
@@ -204,10 +171,9 @@ class FactorAnalysis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Syntheti
             raise ValueError("noise_variance_init must be positive")
         return q, noise
 
-    def _from_covariance(
-        self, mean: Array, covariance: Covariance, count: float, q: int, noise: Any
-    ) -> Self:
+    def _from_covariance(self, mean: Array, covariance: Covariance, count: float) -> None:
         """Everything after the moments: arithmetic on (public) numbers."""
+        q, noise = self._shape(len(mean))
         start = initial_factors(len(mean), q, noise)
         updates = (eigen_updates if self.update == "eigen" else em_updates)(covariance, start)
         self.mean_, self.loglike_, before, converged = mean, [], -np.inf, False
@@ -230,7 +196,6 @@ class FactorAnalysis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Syntheti
                 "FactorAnalysis did not converge: increase max_iter or tol",
                 ConvergenceWarning,
             )
-        return self
 
     def transform(self, X: Any) -> Array:
         """Expected factors of each record, ``(n_samples, n_components)``."""
@@ -308,4 +273,4 @@ class FactorAnalysis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Syntheti
         check_option("rotation", self.rotation, (None, "varimax", "quartimax"))
         check_option("update", self.update, ("eigen", "em"))
         if self.epsilon is not None:
-            self._terms(None)
+            self._terms()

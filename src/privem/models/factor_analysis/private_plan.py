@@ -8,19 +8,19 @@ from typing import Any
 
 import numpy as np
 
-from ...blocks.preamble import Ground, Preamble
 from ...blocks.private_moments import BoundedMomentsQuery, NoisyMoments
 from ...blocks.sensitivity import MomentWeights
 from ...blocks.shrink import clip_radius, consistency
 from ...budget import Allowance, Part
 from ...core import Release, Stage
+from ...ground import Ground, Preamble
 from ...tree import Array
 from ..gaussian_mixture.model import Mixture
 from ..gaussian_mixture.query import BoundedQuery
 
 __all__ = ["FACTOR_RECIPES", "PrivateCovarianceFit", "PrivateCovariancePlan"]
 
-FACTOR_RECIPES = ("whitened", "joint")
+FACTOR_RECIPES = {"whitened": "gaussian", "joint": "gaussian"}
 _FRAME_SHARES = (0.3, 0.7)
 # A second look, in the frame of the first, is worth its budget where the noise of each of its
 # numbers is below this, against variances of about one (measured in experiments/factors).
@@ -47,24 +47,21 @@ class PrivateCovariancePlan:
     """
 
     preamble: Preamble
-    allowance: Allowance
     recipe: str
-    adaptive: bool
 
-    @staticmethod
-    def parts(preamble: Preamble, recipe: str) -> list[Part]:
+    def parts(self) -> list[Part]:
         """How the budget is shared out."""
-        d, left = preamble.d, 1.0 - preamble.share()
+        d, left = self.preamble.d, 1.0 - self.preamble.share()
         size = 1 + d + d * (d + 1) // 2
-        shares = (1.0,) if recipe == "joint" else _FRAME_SHARES
-        return preamble.parts() + [
+        shares = (1.0,) if self.recipe == "joint" else _FRAME_SHARES
+        return self.preamble.parts() + [
             Part(f"frame {i}", left * share, [("gaussian", size)])
             for i, share in enumerate(shares, start=1)
         ]
 
-    def stages(self) -> Generator[Stage, Release[Any], PrivateCovarianceFit]:
+    def stages(self, allowance: Allowance) -> Generator[Stage, Release[Any], PrivateCovarianceFit]:
         """Generate the stages."""
-        ground = yield from self.preamble.stages(self.allowance, self.adaptive)
+        ground = yield from self.preamble.stages(allowance)
         region = ground.region
         closer = self.recipe == "whitened" or (self.recipe == "auto" and self._sharp(ground))
         moments = yield from self._look(ground, "frame 1")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Self
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,29 +12,33 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from ...estimator.advice import advise_at_end
-from ...estimator.parameters import (
+from ...advice import advise_at_end
+from ...blocks.moments import Frame
+from ...budget import Terms
+from ...data.table import Table
+from ...em import Fit
+from ...estimator.synthetic import Synthetic
+from ...estimator.verbose import Verbose
+from ...parameters import (
     check_float,
     check_int,
     check_option,
     check_samples,
 )
-from ...estimator.synthetic import Synthetic
-from ...estimator.terms import forget_private
-from ...estimator.verbose import Verbose
 from ...tree import Array
 from .density import MixtureDensity
+from .fit_mixture import PrivateMixtureFit, PrivateMixturePlan
 from .model import COVARIANCE_TYPES, Mixture
 from .plan import MixturePlan
-from .private_fit import fit_privately, refuse_exact_only
-from .query import RECIPES
-from .start import given_prior, starts
+from .shapes import as_asked
+from .start import given_prior, given_start, starts
 
 __all__ = ["GaussianMixture"]
 
 _INITS = ("kmeans", "k-means++", "random", "random_from_data")
 
 
+@dataclass(repr=False, eq=False, kw_only=True)
 class GaussianMixture(Synthetic, MixtureDensity):
     """Gaussian mixture model, fitted privately by Expectation Maximization.
 
@@ -142,6 +148,30 @@ class GaussianMixture(Synthetic, MixtureDensity):
     [0.375, 0.625]
     """
 
+    n_components: int = field(default=1, kw_only=False)
+    covariance_type: str = "full"
+    tol: float = 0.001
+    reg_covar: float = 1e-06
+    max_iter: int = 100
+    n_init: int = 1
+    init_params: str = "kmeans"
+    weights_init: Any = None
+    means_init: Any = None
+    precisions_init: Any = None
+    random_state: Any = None
+    warm_start: bool = False
+    verbose: int = 0
+    verbose_interval: int = 10
+    prior: str | None = None
+    weight_concentration_prior: float = 2.0
+    mean_prior: Any = None
+    mean_precision_prior: float = 1.0
+    degrees_of_freedom_prior: float | None = None
+    covariance_prior: Any = 0.1
+    bounds: Any = None
+    n_iter: int | None = None
+    max_rows: int | None = None
+
     _saved: ClassVar[tuple[str, ...]] = (
         "weights_",
         "means_",
@@ -157,116 +187,37 @@ class GaussianMixture(Synthetic, MixtureDensity):
         "structure_",
     )
 
-    _mechanisms: ClassVar[tuple[str, ...]] = tuple(RECIPES)
+    _mechanisms: ClassVar[Mapping[str, str]] = {
+        "whitened": "gaussian",
+        "joint": "gaussian",
+        "ggg": "gaussian",
+        "llg": "mixed",
+        "laplace": "laplace",
+    }
     _needed: ClassVar[tuple[str, ...]] = _saved[:5]
 
-    def __init__(
-        self,
-        n_components: int = 1,
-        *,
-        covariance_type: str = "full",
-        tol: float = 1e-3,
-        reg_covar: float = 1e-6,
-        max_iter: int = 100,
-        n_init: int = 1,
-        init_params: str = "kmeans",
-        weights_init: Any = None,
-        means_init: Any = None,
-        precisions_init: Any = None,
-        random_state: Any = None,
-        warm_start: bool = False,
-        verbose: int = 0,
-        verbose_interval: int = 10,
-        prior: str | None = None,
-        weight_concentration_prior: float = 2.0,
-        mean_prior: Any = None,
-        mean_precision_prior: float = 1.0,
-        degrees_of_freedom_prior: float | None = None,
-        covariance_prior: Any = 0.1,
-        epsilon: float | None = 1.0,
-        delta: float = 1e-6,
-        bounds: Any = None,
-        mechanism: str = "auto",
-        accountant: str = "auto",
-        neighbours: str = "add-remove",
-        n_iter: int | None = None,
-        max_weight: float = 1.0,
-        max_rows: int | None = None,
-        n_jobs: int | None = None,
-    ) -> None:
-        self.n_components = n_components
-        self.covariance_type = covariance_type
-        self.tol = tol
-        self.reg_covar = reg_covar
-        self.max_iter = max_iter
-        self.n_init = n_init
-        self.init_params = init_params
-        self.weights_init = weights_init
-        self.means_init = means_init
-        self.precisions_init = precisions_init
-        self.random_state = random_state
-        self.warm_start = warm_start
-        self.verbose = verbose
-        self.verbose_interval = verbose_interval
-        self.prior = prior
-        self.weight_concentration_prior = weight_concentration_prior
-        self.mean_prior = mean_prior
-        self.mean_precision_prior = mean_precision_prior
-        self.degrees_of_freedom_prior = degrees_of_freedom_prior
-        self.covariance_prior = covariance_prior
-        self.epsilon = epsilon
-        self.delta = delta
-        self.bounds = bounds
-        self.mechanism = mechanism
-        self.accountant = accountant
-        self.neighbours = neighbours
-        self.n_iter = n_iter
-        self.max_weight = max_weight
-        self.max_rows = max_rows
-        self.n_jobs = n_jobs
+    @property
+    def _isotropic(self) -> bool:
+        return self.covariance_type == "spherical"
 
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, *, groups: Any = None) -> Self:
-        """Fit the mixture.
+    def _progress(self) -> Verbose:
+        return Verbose(self, self.verbose, self.verbose_interval)
 
-        Parameters
-        ----------
-        X : array, data frame, path or rows
-            The records: ``(n_samples, n_features)``, or a ``.npy``, ``.csv`` or ``.parquet`` file
-            (or folder of files), what :func:`privem.data.read_file` returns, or a
-            :class:`privem.federation.Federation` of parties that keep them.
-        y : ignored, or str
-            With a path, the name of a column to leave out, such as a label.
-        sample_weight : array-like of shape (n_samples,), optional
-            How much each record counts; with a path, the name of a column.
-        groups : array-like of shape (n_samples,) or str, optional
-            Who each record belongs to: a private fit then hides the person. With a frame or a path,
-            the name of a column, which is then no feature.
-
-        Returns
-        -------
-        self
-        """
-        self._check_parameters()
-        if self.epsilon is not None:
-            fit_privately(self, X, y, sample_weight, groups)
-            return self
-        warm = self._warm()
-        rows = self._open(X, y, sample_weight, groups)
-        d = rows.n_features
-        plan = MixturePlan(
+    def _exact_plan(self, table: Table) -> MixturePlan:
+        return MixturePlan(
             self._called(),
             self.n_components,
             self.covariance_type,
             float(self.reg_covar),
-            given_prior(self, d),
+            given_prior(self, self.n_features_in_),
             self.max_iter,
             self.tol,
-            starts(self, rows),
-            warm,
+            starts(self, table.rows),
+            self._warm(),
         )
-        with Verbose(self, self.verbose, self.verbose_interval):
-            _, fit = self._run(plan, rows)
-        forget_private(self)
+
+    def _set_exact(self, result: tuple[Frame, Fit[Mixture]], table: Table) -> None:
+        _, fit = result
         self._set_mixture(fit.state)
         self.converged_, self.n_iter_ = fit.converged, fit.n_iter
         self.lower_bound_, self.lower_bounds_ = fit.objective, fit.history
@@ -276,7 +227,36 @@ class GaussianMixture(Synthetic, MixtureDensity):
                 "or increase max_iter, tol, or check for degenerate data.",
                 ConvergenceWarning,
             )
-        return self
+
+    def _private_plan(self, table: Table, terms: Terms) -> PrivateMixturePlan:
+        d = self.n_features_in_
+        return PrivateMixturePlan(
+            self._preamble(table, terms),
+            self.n_components,
+            self.covariance_type,
+            terms.recipe,
+            self.n_iter,
+            self._rng(),
+            given_start(self, d),
+            given_prior(self, d),
+            self.mechanism == "auto",
+            self.max_iter,
+        )
+
+    def _set_private(
+        self, result: PrivateMixtureFit, plan: PrivateMixturePlan, terms: Terms
+    ) -> None:
+        self._set_mixture(as_asked(result.mixture, self.covariance_type))
+        self.n_iter_, self.structure_ = result.structure.iterations, result.structure.name
+        self._set_bounds(result.ground, plan.preamble.region is not None)
+        if result.structure.single and self.n_components > 1:
+            # From the noise and the paid count alone: it says nothing else about the data.
+            how = "about " if plan.preamble.count is None else ""
+            advise_at_end(
+                f"{how}{result.ground.count:,.0f} records are too few for {self.n_components} "
+                f"components at epsilon={terms.epsilon:g}: all of them are one Gaussian "
+                "(structure_ is 'single'); use more records, fewer features or a larger epsilon",
+            )
 
     def fit_predict(
         self, X: Any, y: Any = None, sample_weight: Any = None, *, groups: Any = None
@@ -322,8 +302,23 @@ class GaussianMixture(Synthetic, MixtureDensity):
         check_option("prior", self.prior, (None, "map"))
         check_int("verbose_interval", self.verbose_interval, 1)
         if self.epsilon is not None:
-            self._terms(None)
-            refuse_exact_only(self)
+            self._terms()
+            self._refuse_exact_only()
+
+    def _refuse_exact_only(self) -> None:
+        """Refuse what looks at single rows, or fits more than once: it cannot be private."""
+        reasons = {
+            "n_init > 1: choosing the best of several fits would read the data again": self.n_init
+            > 1,
+            "max_iter=0: it needs an iteration": self.max_iter == 0,
+            f"init_params={self.init_params!r}, which looks at single rows": self.init_params
+            != "kmeans",
+            "warm_start=True: pass weights_init, means_init and precisions_init instead, which "
+            "count as public": self.warm_start,
+        }
+        for reason, applies in reasons.items():
+            if applies:
+                raise ValueError(f"a private fit cannot use {reason}; or fit with epsilon=None")
 
     def _warm(self) -> tuple[Mixture, float] | None:
         if not (self.warm_start and hasattr(self, "converged_")):

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from ...blocks.preamble import Ground, Preamble
 from ...blocks.region import Region
 from ...budget import Allowance, Part
 from ...core import Release, Stage
+from ...ground import Ground, Preamble
 from ...tree import Array
 from .gaussian import frame_size, only_variances
 from .model import Mixture
@@ -39,52 +39,42 @@ class PrivateMixtureFit:
 
 @dataclass(frozen=True)
 class PrivateMixturePlan:
-    """Count, bounds, frame, EM.
-
-    ``adaptive`` says whether the accountant adds up 1/multiplier^2, so that iterations may be
-    chosen after the count.
-    """
+    """Count, bounds, frame, EM."""
 
     preamble: Preamble
-    allowance: Allowance
     components: int
     covariance_type: str
     recipe: str
     n_iter: int | None
-    adaptive: bool
     rng: np.random.Generator
     start: Mixture | None = None
     prior: Prior | None = None
     choose_structure: bool = True
     max_iter: int = MOST_ITERATIONS
 
-    @staticmethod
-    def parts(
-        preamble: Preamble,
-        components: int,
-        covariance_type: str,
-        recipe: str,
-        n_iter: int | None,
-        given_start: bool,
-        max_iter: int = MOST_ITERATIONS,
-    ) -> list[Part]:
+    def parts(self) -> list[Part]:
         """How the budget is shared out."""
-        d = preamble.d
-        parts = preamble.parts()
-        left = 1.0 - preamble.share()
-        if not (given_start or preamble.pure):
-            size = frame_size(d, only_variances(covariance_type, d))
+        d = self.preamble.d
+        parts = self.preamble.parts()
+        left = 1.0 - self.preamble.share()
+        if self.start is None and not self.preamble.pure:
+            size = frame_size(d, only_variances(self.covariance_type, d))
             parts += [
                 Part(f"frame {i}", left * share, [("gaussian", size)])
                 for i, share in enumerate(_FRAME_SHARE, start=1)
             ]
             left *= 1 - sum(_FRAME_SHARE)
-        each = releases(recipe, covariance_type, components, d)
-        return [*parts, Part("em", left, each * (n_iter or min(_ITERATIONS, max_iter)))]
+        each = releases(self.recipe, self.covariance_type, self.components, d)
+        return [*parts, Part("em", left, each * self._planned)]
 
-    def stages(self) -> Generator[Stage, Release[Any], PrivateMixtureFit]:
+    @property
+    def _planned(self) -> int:
+        """Iterations where their number may not depend on the count."""
+        return self.n_iter or min(_ITERATIONS, self.max_iter)
+
+    def stages(self, allowance: Allowance) -> Generator[Stage, Release[Any], PrivateMixtureFit]:
         """Generate the stages."""
-        ground = yield from self.preamble.stages(self.allowance, self.adaptive)
+        ground = yield from self.preamble.stages(allowance)
         start = None if self.start is None else to_unit(self.start, ground.region)
         plan = PrivateMixture(
             ground.region,
@@ -95,13 +85,13 @@ class PrivateMixturePlan:
             ground.rows,
             self.preamble.count is not None,
             ground.allowance,
-            self.n_iter if self.adaptive else (self.n_iter or min(_ITERATIONS, self.max_iter)),
+            self.n_iter if allowance.adaptive else self._planned,
             self.rng,
             self.preamble.cap_weight,
             start,
             None if self.prior is None else _prior_in_unit(self.prior, ground.region),
             self.choose_structure,
-            self.adaptive,
+            allowance.adaptive,
             self.max_iter,
             self.preamble.pure,
         )

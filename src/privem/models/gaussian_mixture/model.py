@@ -346,7 +346,7 @@ class GaussianMixtureModel:
         """The smallest variance that each column is allowed: ``reg_covar``, or above rounding."""
         return np.maximum(max(self.reg_covar, 1e-30), 1e-12 * self.frame.variances)
 
-    def query(self, state: Mixture) -> MixtureQuery:
+    def query(self, state: Mixture, round: int = 0) -> MixtureQuery:
         """The E-step under ``state``."""
         condition = state.condition(self.frame.origin, self.frame.variances)
         direct = condition > _CONDITION_LIMIT or direct_is_faster(state)

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from sklearn.utils.validation import check_is_fitted
 
+from ...advice import advise
 from ...blocks.region import Region
-from ...estimator.advice import advise
+from ...budget import Terms
 from ...estimator.base import Estimator
 from ...estimator.measured import Measured, say_measured
-from ...estimator.parameters import check_float, check_sizes
-from ...estimator.terms import Terms
 from ...federation import Federation
-from ...run import run
+from ...fit import fund, pay
+from ...ground import Preamble
+from ...parameters import check_float, check_sizes
 from ...statement import Statement
 from .log_density import LogDensityQuery, highest, lowest
 from .model import Mixture
@@ -116,9 +117,7 @@ class PrivatelyScored(Estimator):
                 "(epsilon=None): the model itself would give records away"
             )
         d, density = self.n_features_in_, self._density()
-        terms = Terms.check(
-            epsilon, delta, None, "auto", accountant, neighbours, 1.0, None, mechanisms=("auto",)
-        )
+        terms = Terms.check(epsilon, delta, accountant, neighbours)
         high = highest(density)
         low = lowest(density) if floor is None else check_float("floor", floor, -math.inf)
         check_sizes("floor, and the largest log-density", (low, high), least=0.0)
@@ -135,15 +134,12 @@ class PrivatelyScored(Estimator):
                 "hidden less. Say whose they are with groups=, or score one record a person",
             )
         # There is nothing to find out about the region: the limits are the model's.
-        preamble = replace(terms, region=Region.around_origin(1.0, d)).preamble(people, d)
-        counted = preamble.count is None
-        allowance = terms.allowance(PrivateScorePlan.parts(preamble), counted)
-        meter = terms.meter(counted)
-        query = LogDensityQuery(density, low, high)
-        plan = PrivateScorePlan(preamble, allowance, query, terms.adaptive)
-        value, deviation = run(plan, source, None, meter)
+        preamble = Preamble.of(terms, people, d, Region.around_origin(1.0, d))
+        plan = PrivateScorePlan(preamble, LogDensityQuery(density, low, high))
+        funded, meter = fund(plan, terms)
+        value, deviation = pay(funded, meter, source)
         public = people.public(neighbours)
         public["model"] = "a private one, whose own budget is not counted here"
         public["limits of log-densities"] = f"[{low:g}, {high:g}]"
-        statement = replace(terms.statement(meter, people.unit, public), subject="score")
+        statement = Statement.of(meter, people.unit, neighbours, public, subject="score")
         return PrivateScore(value, statement, deviation, (low, high))

@@ -9,7 +9,8 @@ from sklearn.utils import check_random_state
 
 from ...core import Rows
 from ...estimator.inits import given_covariances, given_means, given_weights, row_centres
-from ...estimator.parameters import check_array_shape, check_float
+from ...parameters import check_array_shape, check_float
+from .model import Mixture
 from .plan import Start
 from .prior import Prior
 
@@ -37,6 +38,24 @@ def given_prior(model: GaussianMixture, d: int) -> Prior | None:
     if not np.allclose(scatter, scatter.T) or np.linalg.eigvalsh(scatter)[0] <= 0:
         raise ValueError("covariance_prior must be symmetric and positive definite")
     return Prior(alpha, mean, kappa, nu, scatter)
+
+
+def given_start(model: GaussianMixture, d: int) -> Mixture | None:
+    """The start of a private fit, if one is given."""
+    given = (model.weights_init, model.means_init, model.precisions_init)
+    if all(part is None for part in given):
+        return None
+    if any(part is None for part in given):
+        raise ValueError(
+            "a private fit takes weights_init, means_init and precisions_init together or none"
+        )
+    k = model.n_components
+    return Mixture(
+        model.covariance_type,
+        given_weights(model.weights_init, k),
+        given_means(model.means_init, k, d),
+        given_covariances(model.precisions_init, model.covariance_type, k, d),
+    )
 
 
 def starts(model: GaussianMixture, rows: Rows) -> list[Start]:

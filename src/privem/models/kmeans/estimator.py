@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Self
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,23 +15,27 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
+from ...advice import advise, advise_at_end
+from ...blocks.moments import Frame
+from ...budget import Terms
 from ...core import Block, Rows, Scratch
 from ...data import LocalSource
-from ...estimator.advice import advise, advise_at_end
+from ...data.table import Table
+from ...em import Fit
 from ...estimator.base import Estimator
 from ...estimator.inits import all_rows, given_centres, row_centres
-from ...estimator.parameters import check_float, check_int, check_option
-from ...estimator.terms import forget_private
 from ...estimator.verbose import Verbose, VerboseLloyd
-from ...federation import Federation
 from ...kernels.nearest import nearest
+from ...parameters import check_float, check_int, check_option
 from ...tree import Array
+from .model import Clusters
 from .plan import KMeansPlan
-from .private_plan import KMEANS_RECIPES, PrivateKMeansPlan
+from .private_plan import KMEANS_RECIPES, PrivateKMeansFit, PrivateKMeansPlan
 
 __all__ = ["KMeans"]
 
 
+@dataclass(repr=False, eq=False, kw_only=True)
 class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Estimator):  # type: ignore[misc]
     """k-means clustering, fitted privately by Lloyd's algorithm.
 
@@ -105,6 +112,19 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Es
     2
     """
 
+    n_clusters: int = field(default=8, kw_only=False)
+    init: Any = "split"
+    n_init: int | str = "auto"
+    max_iter: int = 300
+    tol: float = 0.0001
+    verbose: int = 0
+    random_state: Any = None
+    copy_x: bool = True
+    algorithm: str = "lloyd"
+    bounds: Any = None
+    n_iter: int | None = None
+    max_rows: int | None = None
+
     _saved: ClassVar[tuple[str, ...]] = (
         "cluster_centers_",
         "inertia_",
@@ -112,79 +132,38 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Es
         "privacy_",
         "bounds_",
     )
-    _mechanisms: ClassVar[tuple[str, ...]] = KMEANS_RECIPES
+    _mechanisms: ClassVar[Mapping[str, str]] = KMEANS_RECIPES
     _sparse: ClassVar[bool] = True
     _needed: ClassVar[tuple[str, ...]] = _saved[:1]
 
-    def __init__(
-        self,
-        n_clusters: int = 8,
-        *,
-        init: Any = "split",
-        n_init: int | str = "auto",
-        max_iter: int = 300,
-        tol: float = 1e-4,
-        verbose: int = 0,
-        random_state: Any = None,
-        copy_x: bool = True,
-        algorithm: str = "lloyd",
-        epsilon: float | None = 1.0,
-        delta: float = 1e-6,
-        bounds: Any = None,
-        mechanism: str = "auto",
-        accountant: str = "auto",
-        neighbours: str = "add-remove",
-        n_iter: int | None = None,
-        max_weight: float = 1.0,
-        max_rows: int | None = None,
-        n_jobs: int | None = None,
-    ) -> None:
-        self.n_clusters = n_clusters
-        self.init = init
-        self.n_init = n_init
-        self.max_iter = max_iter
-        self.tol = tol
-        self.verbose = verbose
-        self.random_state = random_state
-        self.copy_x = copy_x
-        self.algorithm = algorithm
-        self.epsilon = epsilon
-        self.delta = delta
-        self.bounds = bounds
-        self.mechanism = mechanism
-        self.accountant = accountant
-        self.neighbours = neighbours
-        self.n_iter = n_iter
-        self.max_weight = max_weight
-        self.max_rows = max_rows
-        self.n_jobs = n_jobs
+    @property
+    def _isotropic(self) -> bool:
+        return True
 
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, *, groups: Any = None) -> Self:
-        """Fit the centres; parameters as :meth:`privem.GaussianMixture.fit`.
+    def _progress(self) -> AbstractContextManager[Any]:
+        if self.epsilon is None:
+            return VerboseLloyd(self, self.verbose)
+        return Verbose(self, self.verbose, 1, "k-means")
 
-        ``X`` may also be a sparse array, here and wherever rows are taken: blocks of it are made
-        dense while they are read, never the whole.
-        """
-        self._check_parameters()
-        if self.epsilon is not None:
-            return self._fit_privately(X, y, sample_weight, groups)
-        rows = self._open(X, y, sample_weight, groups)
-        starts = self._starts(rows)
-        plan = KMeansPlan(self._called(), self.n_clusters, self.max_iter, self.tol, starts)
-        with VerboseLloyd(self, self.verbose):
-            frame, fit = self._run(plan, rows)
-        forget_private(self)
-        self.cluster_centers_ = fit.state.centres
-        self.n_iter_ = fit.n_iter
-        if isinstance(rows, Federation):
-            # Labels are the parties' own business: each may predict its rows.
-            self._forget()
+    def _exact_plan(self, table: Table) -> KMeansPlan:
+        starts = self._starts(table.rows)
+        return KMeansPlan(self._called(), self.n_clusters, self.max_iter, self.tol, starts)
+
+    def _set_exact(self, result: tuple[Frame, Fit[Clusters]], table: Table) -> None:
+        frame, fit = result
+        self.cluster_centers_, self.n_iter_ = fit.state.centres, fit.n_iter
+        if table.single_rows:
+            self._set_labels(table, int(frame.rows))
+        else:  # labels are the parties' own business: each may predict its rows
             self.inertia_ = -fit.objective * frame.count
-            return self._warn(fit.converged)
-        source = LocalSource(rows, self.n_jobs)
+        if not fit.converged:
+            advise_at_end("k-means did not converge: increase max_iter or tol", ConvergenceWarning)
+
+    def _set_labels(self, table: Table, rows: int) -> None:
         # Filled in place: a list of parts and their concatenation would be twice the labels.
-        self.labels_, self.inertia_, at = np.empty(int(frame.rows), dtype=np.int32), 0.0, 0
+        self.labels_, self.inertia_, at = np.empty(rows, dtype=np.int32), 0.0, 0
         used = np.zeros(self.n_clusters, dtype=np.bool_)
+        source = LocalSource(table.rows, self.n_jobs)
         for labels, inertia in source.each(self._assign, block_rows=4088):
             self.labels_[at : at + len(labels)] = labels
             self.inertia_ += inertia
@@ -196,46 +175,25 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Es
                 f"({self.n_clusters}). Possibly due to duplicate points in X.",
                 ConvergenceWarning,
             )
-        return self._warn(fit.converged)
 
-    def _warn(self, converged: bool) -> Self:
-        if not converged:
-            advise_at_end(
-                "k-means did not converge: increase max_iter or tol",
-                ConvergenceWarning,
-            )
-        return self
-
-    def _fit_privately(self, X: Any, y: Any, sample_weight: Any, groups: Any) -> Self:
-        source, people = self._open_privately(X, y, sample_weight, groups)
-        d = self.n_features_in_
-        terms = self._terms(d, isotropic=True)
-        preamble = terms.preamble(people, d, isotropic=True)
+    def _private_plan(self, table: Table, terms: Terms) -> PrivateKMeansPlan:
         start = None
         if not isinstance(self.init, str):
-            start = given_centres(self.init, self.n_clusters, d)
-        parts = PrivateKMeansPlan.parts(
-            preamble, self.n_clusters, terms.recipe, self.n_iter, start is not None, self.max_iter
-        )
-        counted = preamble.count is None
-        plan = PrivateKMeansPlan(
-            preamble,
-            terms.allowance(parts, counted),
+            start = given_centres(self.init, self.n_clusters, self.n_features_in_)
+        return PrivateKMeansPlan(
+            self._preamble(table, terms),
             self.n_clusters,
             terms.recipe,
             self.n_iter,
-            terms.adaptive,
-            np.random.default_rng(check_random_state(self.random_state).randint(2**31, size=4)),
+            self._rng(),
             start,
             self.max_iter,
         )
-        meter = terms.meter(counted)
-        with Verbose(self, self.verbose, 1, "k-means"):
-            fit = self._run_privately(plan, source, meter)
+
+    def _set_private(self, result: PrivateKMeansFit, plan: PrivateKMeansPlan, terms: Terms) -> None:
         # A private start moves centres to where records are, so it counts where nothing follows it.
-        self.cluster_centers_, self.n_iter_ = fit.centres, max(fit.iterations, 1)
-        self._set_ground(fit.ground, terms, meter, people)
-        return self
+        self.cluster_centers_, self.n_iter_ = result.centres, max(result.iterations, 1)
+        self._set_bounds(result.ground, plan.preamble.region is not None)
 
     def _assign(self, block: Block, scratch: Scratch) -> tuple[NDArray[np.int32], float]:
         """Labels and inertia of a block; distances from differences, so that no digits are lost."""
@@ -308,7 +266,7 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Es
         if isinstance(self.init, str):
             check_option("init", self.init, ("split", "k-means++", "random"))
         if self.epsilon is not None:
-            self._terms(None)
+            self._terms()
             self._refuse_exact_only()
 
     def _starts(self, rows: Rows) -> list[Any]:

@@ -103,7 +103,7 @@ class KMeansModel:
 
     frame: Frame
 
-    def query(self, state: Clusters) -> NearestQuery:
+    def query(self, state: Clusters, round: int = 0) -> NearestQuery:
         """Assign under the current centres."""
         return NearestQuery(state, self.frame.origin)
 

@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 
 from ...blocks.packing import filled, pack
-from ...blocks.preamble import Ground, Preamble
 from ...blocks.sensitivity import MomentWeights
 from ...blocks.shrink import clip_radius, consistency, james_stein
 from ...budget import Allowance, Part
 from ...core import Release, Stage
+from ...ground import Ground, Preamble
 from ...tree import Array
 from .frame import FRAME_SHARES, ClusterFrame, frame_sizes
 from .grid_start import MOST_CELLS, GridStart
@@ -22,7 +22,14 @@ from .query import BoundedClusterQuery, BoundedClusterSums, cluster_releases
 
 __all__ = ["KMEANS_RECIPES", "PrivateKMeansFit", "PrivateKMeansPlan"]
 
-KMEANS_RECIPES = ("whitened", "joint", "gg", "ll", "dplloyd")
+# Recipes by name, and the kind of their noise.
+KMEANS_RECIPES = {
+    "whitened": "gaussian",
+    "joint": "gaussian",
+    "gg": "gaussian",
+    "ll": "laplace",
+    "dplloyd": "laplace",
+}
 # Of what the count, the bounds and the frame leave.
 _GRID_SHARE = 0.4
 _ITERATIONS = 8
@@ -49,28 +56,19 @@ class PrivateKMeansPlan:
     """Count, bounds, frame, Lloyd."""
 
     preamble: Preamble
-    allowance: Allowance
     clusters: int
     recipe: str
     n_iter: int | None
-    adaptive: bool
     rng: np.random.Generator
     start: Array | None = None
     max_iter: int = _MOST_ROUNDS
 
-    @staticmethod
-    def parts(
-        preamble: Preamble,
-        clusters: int,
-        recipe: str,
-        n_iter: int | None,
-        given_start: bool,
-        max_iter: int = _MOST_ROUNDS,
-    ) -> list[Part]:
+    def parts(self) -> list[Part]:
         """How the budget is shared out."""
-        d = preamble.d
-        parts, left = preamble.parts(), 1.0 - preamble.share()
-        given_start = given_start or preamble.pure  # which starts without looking
+        d = self.preamble.d
+        parts, left = self.preamble.parts(), 1.0 - self.preamble.share()
+        # A pure fit starts without looking.
+        given_start = self.start is not None or self.preamble.pure
         if not given_start:
             parts += [
                 Part(f"frame {i}", left * share, [("gaussian", size)])
@@ -79,15 +77,20 @@ class PrivateKMeansPlan:
                 )
             ]
             left *= 1 - sum(FRAME_SHARES)
-        each = cluster_releases(recipe, clusters, d)
-        if not given_start and recipe in _GRIDDED:
+        each = cluster_releases(self.recipe, self.clusters, d)
+        if not given_start and self.recipe in _GRIDDED:
             parts.append(Part("grid", left * _GRID_SHARE, [("gaussian", MOST_CELLS)]))
             left *= 1 - _GRID_SHARE
-        return [*parts, Part("em", left, each * (n_iter or min(_ITERATIONS, max_iter)))]
+        return [*parts, Part("em", left, each * self._planned)]
 
-    def stages(self) -> Generator[Stage, Release[Any], PrivateKMeansFit]:
+    @property
+    def _planned(self) -> int:
+        """Iterations where their number may not depend on the count."""
+        return self.n_iter or min(_ITERATIONS, self.max_iter)
+
+    def stages(self, allowance: Allowance) -> Generator[Stage, Release[Any], PrivateKMeansFit]:
         """Generate the stages."""
-        ground = yield from self.preamble.stages(self.allowance, self.adaptive)
+        ground = yield from self.preamble.stages(allowance)
         if self.preamble.count is None:
             # A count below its own noise says nothing, and everything is divided by it.
             least = ground.allowance.multiplier("count") * self.preamble.cap_weight
@@ -141,8 +144,8 @@ class PrivateKMeansPlan:
         From the noise level alone, so within what was reserved.
         """
         allowance = ground.allowance
-        if self.n_iter is not None or not self.adaptive or self.recipe == "dplloyd":
-            return self.n_iter or min(_ITERATIONS, self.max_iter), allowance
+        if self.n_iter is not None or not allowance.adaptive or self.recipe == "dplloyd":
+            return self._planned, allowance
         # Noise of one release with all of the budget, against the records of a cluster.
         level = allowance.multiplier("em", 1) * self.clusters / ground.count
         if self.recipe not in _GRIDDED or self.start is not None:

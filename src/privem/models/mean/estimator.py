@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from ...blocks.region import Region
+from ...budget import Terms
 from ...core import Rows, Source
 from ...data import ArrayRows, FrameRows, LocalSource, is_rows, is_table, read_file
 from ...data.array import as_numbers, unmasked
@@ -21,11 +22,11 @@ from ...data.table import People
 from ...estimator.federated import begin_mean, federated_people, refuse_pure, refuse_rows_arguments
 from ...estimator.measured import Measured, say_measured
 from ...estimator.opening import private_rows
-from ...estimator.parameters import check_float, check_int, check_option, check_sizes
-from ...estimator.terms import ESTIMATED, Terms
 from ...federation import Federation
+from ...fit import fund, limits, pay
+from ...ground import ESTIMATED, Preamble
 from ...local import Crowd
-from ...run import run
+from ...parameters import check_float, check_int, check_option, check_sizes
 from ...statement import Statement
 from ...tree import Array
 from .plan import MEAN_METHODS, PrivateMeanPlan
@@ -179,11 +180,8 @@ def private_mean(
     if n_jobs is not None:
         check_int("n_jobs", n_jobs, -(2**31))
     relation = "replace-one" if trust == "local" else neighbours
-    terms = Terms.check(
-        *(epsilon, delta, None, "auto", accountant, relation, 1.0, None),
-        mechanisms=("auto", "laplace"),
-        max_rows=max_rows,
-    )
+    known = {"clip": "gaussian", "laplace": "laplace"}
+    terms = Terms.check(epsilon, delta, accountant, relation, "auto", known, max_rows=max_rows)
     check_option("neighbours", neighbours, ("add-remove", "replace-one"))
     if trust == "local" and (tau is None or groups is not None):
         raise ValueError(
@@ -208,23 +206,17 @@ def private_mean(
     origin = _per_column("centre", centre, d)
     check_sizes("centre", origin, least=0.0)
     source, people = _source(rows, groups, trust, n_jobs)
-    counted = people.public_count(relation)
     region = None if moment is None else Region.around_origin(1.0, d)
-    preamble = replace(terms, region=region).preamble(people, d)
-    parts = PrivateMeanPlan.parts(preamble)
     plan = PrivateMeanPlan(
-        preamble,
-        terms.allowance(parts, counted is None),
+        Preamble.of(terms, people, d, region),
         origin,
         moment,
         method,
         (terms.epsilon, terms.delta, failure),
-        terms.adaptive,
-        trust == "local",
     )
-    meter = terms.meter(counted is None)
-    fit = run(plan, source, None, meter)
-    public = people.public(relation) | terms.public_limit
+    funded, meter = fund(plan, terms, d if trust == "local" else None)
+    fit = pay(funded, meter, source)
+    public = people.public(relation) | limits(terms, weighted=False)
     if moment is not None:
         public["second moments about the centre"] = ", ".join(f"{t:g}" for t in moment)
         public["centre"] = ", ".join(f"{c:g}" for c in origin)

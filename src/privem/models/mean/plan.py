@@ -9,11 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from ...blocks.preamble import Ground, Preamble
 from ...blocks.robust_mean import RobustMeanQuery, best_clip, bias_bound, papers_scale
 from ...budget import Allowance, Part
 from ...core import Release, Stage
-from ...noise.discrete import Discrete
+from ...ground import Ground, Preamble
 from ...tree import Array
 
 __all__ = ["MEAN_METHODS", "PrivateMeanFit", "PrivateMeanPlan"]
@@ -32,7 +31,7 @@ class PrivateMeanFit:
     deviation: Array
     bias: float
     query: RobustMeanQuery
-    ground: Ground | None
+    ground: Ground
 
 
 @dataclass(frozen=True)
@@ -48,47 +47,30 @@ class PrivateMeanPlan:
     method : {"auto", "theorem 2", "lemma 1"}
     terms : (epsilon, delta, failure)
         For the papers' choices.
-    local : bool
-        Every record is a person's who adds the noise; the count is public.
     """
 
     preamble: Preamble
-    allowance: Allowance
     centre: Array
     tau: Array | None
     method: str
     terms: tuple[float, float, float]
-    adaptive: bool = True
-    local: bool = False
 
-    @staticmethod
-    def parts(preamble: Preamble) -> list[Part]:
+    def parts(self) -> list[Part]:
         """How the budget is shared out."""
-        return [
-            *preamble.parts(),
-            Part("mean", 1.0 - preamble.share(), [(preamble.kind, preamble.d)]),
-        ]
+        first = self.preamble
+        return [*first.parts(), Part("mean", 1.0 - first.share(), [(first.kind, first.d)])]
 
-    def stages(self) -> Generator[Stage, Release[Any], PrivateMeanFit]:
+    def stages(self, allowance: Allowance) -> Generator[Stage, Release[Any], PrivateMeanFit]:
         """Generate the stages."""
-        d, ground = self.preamble.d, None
-        centre = self.centre
-        if self.local:
-            assert self.preamble.count is not None
-            count, allowance = self.preamble.count, self.allowance
-            noise = Discrete(allowance.multiplier("mean"), "replace-one", 1.0, allowance.entropy)
-        else:
-            ground = yield from self.preamble.stages(self.allowance, self.adaptive)
-            count, allowance = ground.count, ground.allowance
-            noise = allowance.noise("mean", ground.rows)
+        d, centre = self.preamble.d, self.centre
+        ground = yield from self.preamble.stages(allowance)
+        count, noise = ground.count, ground.allowance.noise("mean", ground.rows)
         if self.tau is not None:
             unit, tau = np.sqrt(self.tau), 1.0
         else:
-            assert ground is not None
             centre, unit = ground.region.centre, ground.region.scale / _SCALES
             tau = _SECOND_MOMENT
         factor = 2.0 if noise.neighbours == "replace-one" else 1.0
-        factor *= math.sqrt(count) if self.local else 1.0
         factor *= math.sqrt(2 * d) if self.preamble.pure else 1.0
         if self.method == "auto":
             bounding: Any = best_clip(tau, count, noise.multiplier, d, factor)

@@ -2,45 +2,37 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import Any, ClassVar, Self
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
+from ...advice import advise, advise_at_end
 from ...blocks.region import Region
+from ...budget import Terms
 from ...core import Block, Rows, Scratch
 from ...data import LocalSource, is_rows, is_table
 from ...data.checks import refuse_weights
-from ...estimator.advice import advise, advise_at_end
+from ...data.table import Table
+from ...em import Fit
 from ...estimator.opening import unchecked
-from ...estimator.parameters import check_array_shape
 from ...estimator.targets import TargetEstimator
-from ...estimator.terms import forget_private
 from ...estimator.unscaled import off_centre, unlike_standard_normal
-from ...federation import Federation
-from ...statement import Statement
+from ...parameters import check_array_shape
 from ...tree import Array
-from ..symmetric.base import (
-    _LOCAL_ROUNDS,
-    GRADIENT_MECHANISMS,
-    _box,
-    _known,
-    _source,
-    _terms,
-    check_gradient_parameters,
-)
+from ..symmetric.base import GradientEstimator
 from ..symmetric.model import Symmetric
 from .model import log_density
 from .plan import MissingPlan
-from .private_plan import MissingTask, PrivateMissingPlan
+from .private_plan import MissingTask, PrivateMissingFit, PrivateMissingPlan
 
 __all__ = ["MissingCovariateRegression"]
 
 
-class MissingCovariateRegression(TargetEstimator):
+@dataclass(repr=False, eq=False, kw_only=True)
+class MissingCovariateRegression(TargetEstimator, GradientEstimator):
     """Linear regression where entries of X are missing (NaN) at random: y = <b, x> + noise.
 
     Paper 000's third model, and its assumptions are strong. **There is no intercept**: y must have
@@ -133,6 +125,11 @@ class MissingCovariateRegression(TargetEstimator):
     True
     """
 
+    missing_probability: Any = None
+    max_iter: int = 5000
+    tol: float = 1e-10
+    target_bounds: Any = None
+
     _saved: ClassVar[tuple[str, ...]] = (
         "coef_",
         "noise_variance_",
@@ -145,60 +142,6 @@ class MissingCovariateRegression(TargetEstimator):
         "converged_",
     )
     _needed: ClassVar[tuple[str, ...]] = _saved[:2]
-    _mechanisms: ClassVar[tuple[str, ...]] = GRADIENT_MECHANISMS
-
-    def __init__(
-        self,
-        *,
-        missing_probability: Any = None,
-        noise_variance: float | None = None,
-        init: Any = None,
-        method: str = "auto",
-        max_iter: int = 5000,
-        tol: float = 1e-10,
-        epsilon: float | None = 1.0,
-        delta: float = 1e-6,
-        bounds: Any = None,
-        target_bounds: Any = None,
-        mechanism: str = "auto",
-        accountant: str = "auto",
-        neighbours: str = "add-remove",
-        trust: str = "central",
-        n_iter: int | None = None,
-        clip: float | None = None,
-        step: float = 1.0,
-        tau: float | None = None,
-        failure: float = 0.05,
-        batch: str = "full",
-        averaging: bool = True,
-        max_weight: float = 1.0,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-    ) -> None:
-        self.missing_probability = missing_probability
-        self.noise_variance = noise_variance
-        self.init = init
-        self.method = method
-        self.max_iter = max_iter
-        self.tol = tol
-        self.epsilon = epsilon
-        self.delta = delta
-        self.bounds = bounds
-        self.target_bounds = target_bounds
-        self.mechanism = mechanism
-        self.accountant = accountant
-        self.neighbours = neighbours
-        self.trust = trust
-        self.n_iter = n_iter
-        self.clip = clip
-        self.step = step
-        self.tau = tau
-        self.failure = failure
-        self.batch = batch
-        self.averaging = averaging
-        self.max_weight = max_weight
-        self.random_state = random_state
-        self.n_jobs = n_jobs
 
     _missing: ClassVar[bool] = True
 
@@ -207,102 +150,44 @@ class MissingCovariateRegression(TargetEstimator):
         tags.input_tags.allow_nan = True
         return tags
 
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, *, groups: Any = None) -> Self:
-        """Fit b and the noise variance.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features), frame or path
-            NaN (in a file: an empty field) is missing.
-        y : array-like of shape (n_samples,), or the name of a column of the frame or file X
-        sample_weight, groups : as :meth:`privem.GaussianMixture.fit`
-        """
-        self._check_parameters()
-        exact = self.epsilon is None
-        rows = self._open_joined(X, y, sample_weight, finite=exact, missing=True, groups=groups)
+    def _exact_plan(self, table: Table) -> MissingPlan:
         d = self.n_features_in_
-        missing = self._given_missing(d)
-        init = None if self.init is None else check_array_shape("init", self.init, (d,))
-        if not exact:
-            return self._fit_privately(rows, groups, missing, init)
-        if not isinstance(rows, Federation):  # whose parties look themselves
-            _refuse_infinite(rows)
         method = "moments" if self.method == "moments" else "em"
-        plan = MissingPlan(d, method, self.noise_variance, missing, init, self.max_iter, self.tol)
-        fit = self._run(plan, rows)
-        forget_private(self)
-        for name in ("missing_probability_", "lower_bound_"):
-            if hasattr(self, name):
-                delattr(self, name)
-        self._set(fit.state)
-        self.n_iter_, self.converged_ = fit.n_iter, fit.converged
-        if method == "em":
-            self.lower_bound_ = fit.objective
-        if not fit.converged:
-            advise_at_end(
-                "MissingCovariateRegression did not converge: increase max_iter or tol",
-                ConvergenceWarning,
-            )
-        return self
+        known = (self.noise_variance, self._given_missing(d), self._given_init())
+        return MissingPlan(d, method, *known, self.max_iter, self.tol)
 
-    def _fit_privately(
-        self, rows: Rows, groups: Any, missing: Array | None, init: Array | None
-    ) -> Self:
-        d, local = self.n_features_in_, self.trust == "local"
-        terms, target = _terms(self, self.bounds, d), _terms(self, self.target_bounds, 1).region
-        self._warn_unscaled(terms.region, target)
-        source, people = _source(self, rows, groups, local)
-        task = MissingTask(
-            d,
-            "scoring" if self.method == "auto" else self.method,
-            "clip" if self.mechanism == "auto" else self.mechanism,
-            _LOCAL_ROUNDS if local and self.n_iter is None else self.n_iter,
-            self.noise_variance,
-            missing,
-            init,
-            self.clip,
-            self.tau,
-            self.step,
-            bool(self.averaging),
-            self.batch == "partition",
-            (terms.epsilon, terms.delta, self.failure),
-        )
-        task = replace(task, n_iter=min(task.iterations, self.max_iter))
-        norms = terms.region is None or target is None
-        if local and norms:
-            raise ValueError(
-                "trust='local' needs bounds and target_bounds: nobody may look at all records to "
-                "find them"
-            )
-        count = people.public_count(terms.neighbours)
-        if count is not None and task.iterations > count:
-            raise ValueError(
-                f"n_iter={task.iterations} iterations are more than n_samples={int(count)} records"
-            )
-        # The plan finds its own region; what the preamble is told keeps it from looking for one.
-        preamble = replace(terms, region=Region.around_origin(1.0, d)).preamble(people, d)
-        parts = PrivateMissingPlan.parts(task, preamble, norms, local)
-        allowance = terms.allowance(parts, count is None)
-        plan = PrivateMissingPlan(task, preamble, allowance, terms.region, target, local)
-        meter = terms.meter(count is None)
-        fit = self._run_privately(plan, source, meter)
-        self._set(fit.state)
-        self.n_iter_, self.missing_probability_ = fit.iterations, fit.missing
-        if not fit.found:
+    def _set_exact(self, result: Fit[Symmetric], table: Table) -> None:
+        super()._set_exact(result, table)
+        if self.method == "moments":  # which has no likelihood
+            del self.lower_bound_
+
+    def _private_plan(self, table: Table, terms: Terms) -> PrivateMissingPlan:
+        d = self.n_features_in_
+        region, target = self._region(d), self._target_region()
+        self._warn_unscaled(region, target)
+        method = "scoring" if self.method == "auto" else self.method
+        missing = self._given_missing(d)
+        task = MissingTask(d=d, method=method, missing=missing, **self._settings(terms))
+        norms = region is None or target is None
+        preamble = self._ungrounded(table, terms, task.iterations, norms)
+        return PrivateMissingPlan(task, preamble, region, target)
+
+    def _set_private(
+        self, result: PrivateMissingFit, plan: PrivateMissingPlan, terms: Terms
+    ) -> None:
+        self._set_beta(result.state)
+        self.n_iter_, self.missing_probability_ = result.iterations, result.missing
+        if not result.found:
             advise_at_end(
                 "no bounds stood out of the noise: a ball of radius 1 was used; give bounds= and "
                 "target_bounds=, or use more records or a larger epsilon",
             )
-        public = _known(self, people, terms, target, norms, True)
-        if missing is not None:
-            public["missing_probability"] = "given"
-        statement = Statement.of(
-            meter, people.unit, terms.neighbours, public, "local" if local else "central"
-        )
-        self.privacy_ = people.signed(statement)
-        self.bounds_ = _box(fit.ground.region)
-        self.target_bounds_ = tuple(float(side[0]) for side in _box(fit.target))
-        return self
+        self.bounds_ = result.ground.region.sides
+        self.target_bounds_ = tuple(float(side[0]) for side in result.target.sides)
+
+    def _known(self, plan: Any, terms: Terms) -> dict[str, str]:
+        given = {} if self.missing_probability is None else {"missing_probability": "given"}
+        return super()._known(plan, terms) | given
 
     def _warn_unscaled(self, region: Region | None, target: Region | None) -> None:
         """From the public bounds alone: columns that cannot be what the model takes them for."""
@@ -316,12 +201,6 @@ class MissingCovariateRegression(TargetEstimator):
                 f"MissingCovariateRegression assumes {'; and '.join(said)}. Centre and scale by "
                 "public means and deviations first, bounds too, or the coefficients mean nothing",
             )
-
-    def _check_parameters(self) -> None:
-        check_gradient_parameters(self)
-
-    def _set(self, state: Symmetric) -> None:
-        self.coef_, self.noise_variance_ = state.beta, float(state.variance)
 
     def _given_missing(self, d: int) -> Array | None:
         if self.missing_probability is None:

@@ -121,7 +121,7 @@ class MissingCovariateModel:
     variance: float | None = None
     floor: float = 1e-300
 
-    def query(self, state: Symmetric) -> MissingQuery:
+    def query(self, state: Symmetric, round: int = 0) -> MissingQuery:
         """The expected statistics under ``state``."""
         return MissingQuery(state)
 

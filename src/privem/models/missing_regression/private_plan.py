@@ -9,20 +9,19 @@ from typing import Any
 
 import numpy as np
 
-from ...blocks.asking import Asking
 from ...blocks.bounding import Bounding, Clip
-from ...blocks.cells import Cell
 from ...blocks.gradient import reach
 from ...blocks.gradients import MissingCovariateGradient
 from ...blocks.norms import HALF_OCTAVES, NormQuery
-from ...blocks.preamble import Ground, Preamble
 from ...blocks.region import Region
 from ...blocks.robust_mean import papers_scale
 from ...blocks.shrink import clip_radius, james_stein, operator_noise, soften
 from ...budget import Allowance, Part
 from ...core import Release, Stage
+from ...ground import Ground, Preamble
 from ...linalg import smat
 from ...tree import Array
+from ..symmetric.asking import Asking
 from ..symmetric.gradient_plan import GradientSteps, moment_parts
 from ..symmetric.model import Symmetric
 from ..symmetric.private_plan import _edge
@@ -48,6 +47,7 @@ class MissingTask:
     method: str
     mechanism: str
     n_iter: int | None
+    most: int
     variance: float | None
     missing: Array | None
     init: Array | None
@@ -63,7 +63,8 @@ class MissingTask:
         """How many releases EM makes."""
         if self.method == "moments":
             return 1
-        return self.n_iter or (_ITERATIONS if self.method == "scoring" else _STEPS)
+        usual = _ITERATIONS if self.method == "scoring" else _STEPS
+        return min(self.n_iter or usual, self.most)
 
     @property
     def size(self) -> int:
@@ -91,17 +92,18 @@ class PrivateMissingPlan:
 
     task: MissingTask
     preamble: Preamble
-    allowance: Allowance
     region: Region | None = None
     target: Region | None = None
-    local: bool = False
 
-    @staticmethod
-    def parts(task: MissingTask, preamble: Preamble, norms: bool, local: bool) -> list[Part]:
+    @property
+    def norms(self) -> bool:
+        """Whether a histogram of norms is needed."""
+        return self.region is None or self.target is None
+
+    def parts(self) -> list[Part]:
         """How the budget is shared out."""
-        if local:
-            return Asking.local_parts([task.d + 2, task.size])
-        parts, left = preamble.parts(), 1.0 - preamble.share()
+        task, norms = self.task, self.norms
+        parts, left = self.preamble.parts(), 1.0 - self.preamble.share()
         shares = {"norms": (_NORMS_SHARE * norms, 2 * HALF_OCTAVES)}
         shares["scales"] = (_SCALES_SHARE, task.d + 2)
         for name, (share, size) in shares.items():
@@ -113,17 +115,11 @@ class PrivateMissingPlan:
         releases = 1 if task.partition else task.iterations
         return [*parts, Part("em", left, [("gaussian", task.size)] * releases)]
 
-    def stages(self) -> Generator[Stage, Release[Any], PrivateMissingFit]:
+    def stages(self, allowance: Allowance) -> Generator[Stage, Release[Any], PrivateMissingFit]:
         """Generate the stages."""
         task, region, target, found = self.task, self.region, self.target, True
-        if self.local:
-            count = self.preamble.count
-            assert count is not None
-            assert region is not None
-            ground = Ground(count, count, region, None, self.allowance)
-        else:
-            ground = yield from self.preamble.stages(self.allowance, adaptive=False)
-        asking = Asking(ground.count, ground.rows, ground.allowance, self.local)
+        ground = yield from self.preamble.stages(allowance)
+        asking = Asking(ground.count, ground.rows, ground.allowance)
         if region is None or target is None:
             query = NormQuery((task.d, 1))
             release = yield from asking.ask(query, "norms", "norms")
@@ -148,20 +144,12 @@ class _Steps:
     target: Region
     cap_weight: float
 
-    def _cells(self) -> tuple[Cell | None, tuple[int, int] | None]:
-        """Cells of the scales and of EM, where everyone answers once or data are partitioned."""
-        t = self.task.iterations
-        if self.asking.local:
-            return Cell(0, t + 1), (1, t + 1)
-        return None, (0, t) if self.task.partition else None
-
     def stages(self) -> Generator[Stage, Release[Any], tuple[Symmetric, Array]]:
-        first, cells = self._cells()
-        missing, squares, unsure = yield from self._scales(first)
+        cells = self.task.iterations if self.task.partition else None
+        missing, squares, unsure = yield from self._scales()
         total, task = float(squares[1]), self.task
         if task.method == "moments":
-            cell = None if cells is None else Cell(*cells)
-            return (yield from self._moments(missing, squares, cell)), missing
+            return (yield from self._moments(missing, squares)), missing
         beta = np.zeros(task.d) if task.init is None else task.init
         if task.method == "scoring":
             steps = ScoringSteps(
@@ -183,7 +171,7 @@ class _Steps:
             lambda now: MissingCovariateGradient(now.beta, now.variance),
             self.region,
             self.target,
-            self._bounding(squares, cells),
+            self._bounding(squares),
             task.iterations,
             task.step,
             task.averaging,
@@ -200,19 +188,17 @@ class _Steps:
             return Symmetric(beta, known)
         return Symmetric(beta, max(total - float(beta @ beta), 0.1 * total, known or 0.0))
 
-    def _scales(
-        self, cell: Cell | None
-    ) -> Generator[Stage, Release[Any], tuple[Array, Array, float]]:
+    def _scales(self) -> Generator[Stage, Release[Any], tuple[Array, Array, float]]:
         """How often entries are missing; E |x_obs|^2 and E y^2, above what noise could hide.
 
         And the deviation of the last one's noise.
         """
         radii = (reach(self.region), reach(self.target))
         query = ScalesQuery(self.region, self.target, radii, self.cap_weight)
-        release = yield from self.asking.ask(query, "scales", "scales", cell)
+        release = yield from self.asking.ask(query, "scales", "scales")
         sums, noise = release.statistics, release.deviation
         assert noise is not None
-        count, d = self.asking.records(cell), self.task.d
+        count, d = self.asking.count, self.task.d
         missing = self.task.missing
         if missing is None:
             unit = math.sqrt(d) / count
@@ -221,15 +207,13 @@ class _Steps:
         unsure = float(noise.squares[-1]) / count * radii[1] ** 2
         return missing, np.asarray(found * np.square(radii)), unsure
 
-    def _moments(
-        self, missing: Array, squares: Array, cell: Cell | None
-    ) -> Generator[Stage, Release[Any], Symmetric]:
+    def _moments(self, missing: Array, squares: Array) -> Generator[Stage, Release[Any], Symmetric]:
         """One release of the observed second moments, corrected, made valid, solved."""
-        d, count = self.task.d, self.asking.records(cell)
+        d, count = self.task.d, self.asking.count
         sizes = np.sqrt(squares)
         radii = (float(sizes[0]) * clip_radius(d) / math.sqrt(d), 3.0 * float(sizes[1]))
         query = ObservedMomentsQuery(self.region, self.target, radii, self.cap_weight)
-        release = yield from self.asking.ask(query, "em", "moments", cell)
+        release = yield from self.asking.ask(query, "em", "moments")
         assert release.deviation is not None
         unit = np.append(np.full(d, radii[0]), radii[1])
         scale = 2.0 / count
@@ -245,14 +229,14 @@ class _Steps:
         known = self.task.variance
         return Symmetric(beta, state.variance * unit[d] ** 2 if known is None else known)
 
-    def _bounding(self, squares: Array, cells: tuple[int, int] | None) -> Bounding:
+    def _bounding(self, squares: Array) -> Bounding:
         task = self.task
         if task.mechanism == "clip":
             return Clip(1.0 if task.clip is None else task.clip)
         tau = task.tau
         if tau is None:  # E of a squared coordinate of y x at b = 0
             tau = float(squares[0]) / task.d * float(squares[1])
-        count = self.asking.count / (cells[1] if cells is not None else 1)
+        count = self.asking.batch(task.iterations if task.partition else 1)
         return papers_scale("algorithm 2", tau, count, *task.terms)
 
 

@@ -19,7 +19,6 @@ from typing import Any
 
 import numpy as np
 
-from ...blocks.asking import Asking
 from ...blocks.bounding import Clip
 from ...blocks.cells import Cell
 from ...blocks.gradient import BoundedGradientQuery, GradientSums, Squares
@@ -28,6 +27,7 @@ from ...blocks.region import Region
 from ...blocks.slopes import PRODUCT, best_radius
 from ...core import Release, Stage
 from ...tree import Array
+from ..symmetric.asking import Asking
 from ..symmetric.course import Course
 from ..symmetric.gradient_plan import em_noise, stands_out
 from ..symmetric.model import Symmetric
@@ -57,8 +57,8 @@ class ScoringSteps:
     near : bool
         Whether the start is near the solution (:mod:`~.course`).
     cap_weight : float
-    cells : (first, count), optional
-        Iteration t asks cell first + t of so many.
+    cells : int, optional
+        Iteration t asks cell t of so many.
     """
 
     asking: Asking
@@ -70,7 +70,7 @@ class ScoringSteps:
     known: float | None
     near: bool
     cap_weight: float = 1.0
-    cells: tuple[int, int] | None = None
+    cells: int | None = None
 
     def stages(self, state: Symmetric) -> Generator[Stage, Release[Any], Symmetric]:
         """Generate the stages."""
@@ -78,7 +78,7 @@ class ScoringSteps:
         tightness = best_radius(PRODUCT, d, em_noise(self.asking)) / math.sqrt(d)
         course = Course.begin(state, self.near)
         for t in range(self.iterations):
-            cell = None if self.cells is None else Cell(self.cells[0] + t, self.cells[1])
+            cell = None if self.cells is None else Cell(t, self.cells)
             query = self._query(state, tightness)
             release = yield from self.asking.ask(query, f"EM {t + 1}", f"EM {t + 1}", cell)
             state, course = self._update(state, course, release, self.asking.records(cell))

@@ -2,34 +2,36 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import Any, ClassVar, Self
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
+from ...advice import advise_at_end
 from ...blocks.region import Region
-from ...budget import Allowance
-from ...core import Block, Rows, Scratch
+from ...budget import Terms
+from ...core import Block, Scratch
 from ...data import LocalSource
-from ...estimator.advice import advise_at_end
+from ...data.table import Table
+from ...em import Fit
 from ...estimator.inits import given_weights
-from ...estimator.local import asked, check_trust, planned, signed
-from ...estimator.parameters import check_array_shape, check_float, check_int, check_one_start
 from ...estimator.targets import TargetEstimator
-from ...estimator.terms import ESTIMATED, Terms, forget_private, say_region
+from ...ground import ESTIMATED, Preamble
 from ...kernels.softmax import log_normaliser
+from ...parameters import check_array_shape, check_float, check_int, check_one_start
 from ...tree import Array
 from .model import Regressions
 from .plan import RegressionMixturePlan
-from .private_plan import PrivateRegressionsPlan
+from .private_plan import PrivateRegressionsFit, PrivateRegressionsPlan
 
 __all__ = ["RegressionMixture"]
 
 
+@dataclass(repr=False, eq=False, kw_only=True)
 class RegressionMixture(TargetEstimator):
     """Mixture of linear regressions: each record follows one of K lines, and nobody knows which.
 
@@ -97,6 +99,20 @@ class RegressionMixture(TargetEstimator):
     True
     """
 
+    n_components: int = field(default=2, kw_only=False)
+    max_iter: int = 1000
+    tol: float = 1e-09
+    n_init: int = 1
+    weights_init: Any = None
+    coef_init: Any = None
+    intercept_init: Any = None
+    noise_variance_init: Any = None
+    bounds: Any = None
+    target_bounds: Any = None
+    trust: str = "central"
+    n_iter: int | None = None
+    random_state: Any = None
+
     _saved: ClassVar[tuple[str, ...]] = (
         "coef_",
         "intercept_",
@@ -111,131 +127,69 @@ class RegressionMixture(TargetEstimator):
         "converged_",
     )
     _needed: ClassVar[tuple[str, ...]] = _saved[:4]
-    _mechanisms: ClassVar[tuple[str, ...]] = ("whitened",)
+    _mechanisms: ClassVar[Mapping[str, str]] = {"whitened": "gaussian"}
 
-    def __init__(
-        self,
-        n_components: int = 2,
-        *,
-        max_iter: int = 1000,
-        tol: float = 1e-9,
-        n_init: int = 1,
-        weights_init: Any = None,
-        coef_init: Any = None,
-        intercept_init: Any = None,
-        noise_variance_init: Any = None,
-        epsilon: float | None = 1.0,
-        delta: float = 1e-6,
-        bounds: Any = None,
-        target_bounds: Any = None,
-        mechanism: str = "auto",
-        accountant: str = "auto",
-        neighbours: str = "add-remove",
-        trust: str = "central",
-        n_iter: int | None = None,
-        max_weight: float = 1.0,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-    ) -> None:
-        self.n_components = n_components
-        self.max_iter = max_iter
-        self.tol = tol
-        self.n_init = n_init
-        self.weights_init = weights_init
-        self.coef_init = coef_init
-        self.intercept_init = intercept_init
-        self.noise_variance_init = noise_variance_init
-        self.epsilon = epsilon
-        self.delta = delta
-        self.bounds = bounds
-        self.target_bounds = target_bounds
-        self.mechanism = mechanism
-        self.accountant = accountant
-        self.neighbours = neighbours
-        self.trust = trust
-        self.n_iter = n_iter
-        self.max_weight = max_weight
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, *, groups: Any = None) -> Self:
-        """Fit the regressions.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features), frame or path
-        y : array-like of shape (n_samples,), or the name of a column of the frame or file X
-        sample_weight, groups : as :meth:`privem.GaussianMixture.fit`
-        """
-        self._check_parameters()
-        rows = self._open_joined(X, y, sample_weight, finite=self.epsilon is None, groups=groups)
+    def _exact_plan(self, table: Table) -> RegressionMixturePlan:
         start = self._given_start()
-        rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31, size=4))
-        if self.epsilon is not None:
-            return self._fit_privately(rows, groups, start, rng)
         names = [*self._called(), "the target"]
-        plan = RegressionMixturePlan(
-            names, self.n_components, self.max_iter, self.tol, self.n_init, rng, start
-        )
-        fit = self._run(plan, rows)
-        forget_private(self)
-        self.coef_, self.intercept_ = fit.state.in_data()
-        self.weights_, self.noise_variance_ = fit.state.weights, fit.state.variances
-        self.n_iter_, self.lower_bound_, self.converged_ = fit.n_iter, fit.objective, fit.converged
-        if not fit.converged:
-            advise_at_end(
-                "RegressionMixture did not converge: increase max_iter or tol",
-                ConvergenceWarning,
-            )
-        return self
+        known = (self.n_components, self.max_iter, self.tol, self.n_init)
+        return RegressionMixturePlan(names, *known, self._rng(), start)
 
-    def _fit_privately(self, rows: Rows, groups: Any, start: Any, rng: Any) -> Self:
-        d, local = self.n_features_in_, self.trust == "local"
-        terms, target = self._terms(d), self._target_terms()
-        x = terms.region
-        joined, sides = _join(x, target.region, d)
-        if local and joined is None:
+    def _set_exact(self, result: Fit[Regressions], table: Table) -> None:
+        self.coef_, self.intercept_ = result.state.in_data()
+        self.weights_, self.noise_variance_ = result.state.weights, result.state.variances
+        self._set_converged(result)
+
+    def _private_plan(self, table: Table, terms: Terms) -> PrivateRegressionsPlan:
+        d = self.n_features_in_
+        region, sides = _join(self._region(d), self._target_region(), d)
+        if self._local and region is None:
             raise ValueError(
                 "trust='local' needs bounds and target_bounds: nobody may look at all records to "
                 "find them"
             )
-        source, people, terms = asked(self, rows, groups, replace(terms, region=joined))
-        preamble, k = terms.preamble(people, d + 1), self.n_components
-        n_iter, most = self.n_iter, self.max_iter
-        parts = PrivateRegressionsPlan.parts(preamble, k, n_iter, start is not None, most)
+        return PrivateRegressionsPlan(
+            Preamble.of(terms, table.people, d + 1, region),
+            self.n_components,
+            self.n_iter,
+            self._rng(),
+            sides,
+            self._given_start(),
+            self._local,
+            self.max_iter,
+        )
 
-        def make(allowance: Allowance, adaptive: bool) -> PrivateRegressionsPlan:
-            return PrivateRegressionsPlan(
-                preamble, allowance, k, n_iter, adaptive, rng, sides, start, local, most
-            )
-
-        plan, meter = planned(local, terms, preamble, parts, make)
-        fit = self._run_privately(plan, source, meter)
-        self.coef_, self.intercept_ = fit.slopes, fit.intercepts
-        self.weights_, self.noise_variance_ = fit.weights, fit.variances
-        self.n_iter_, self.structure_ = fit.structure.iterations, fit.structure.name
-        if self.structure_ != "single" or (start is not None and k > 1):
+    def _set_private(
+        self, result: PrivateRegressionsFit, plan: PrivateRegressionsPlan, terms: Terms
+    ) -> None:
+        k = self.n_components
+        self.coef_, self.intercept_ = result.slopes, result.intercepts
+        self.weights_, self.noise_variance_ = result.weights, result.variances
+        self.n_iter_, self.structure_ = result.structure.iterations, result.structure.name
+        if self.structure_ != "single" or (plan.start is not None and k > 1):
             self.structure_ = "full"  # a given start is heeded however large the noise
         elif k > 1:
             # From the noise and the paid count alone: it says nothing else about the data.
-            how = "about " if preamble.count is None else ""
+            how = "about " if plan.preamble.count is None else ""
             advise_at_end(
-                f"{how}{fit.ground.count:,.0f} records are too few for {k} regressions at "
-                f"epsilon={terms.epsilon:g}{', trust local' if local else ''}: all of them are one "
-                "(structure_ is 'single'); use more records, fewer features or a larger epsilon",
+                f"{how}{result.ground.count:,.0f} records are too few for {k} regressions at "
+                f"epsilon={terms.epsilon:g}{', trust local' if self._local else ''}: all of them "
+                "are one (structure_ is 'single'); use more records, fewer features or a larger "
+                "epsilon",
             )
-        self._set_ground(fit.ground, terms, meter, people, [*self._names(), "the target"])
-        if sides is not None:  # what was given, though the rest had to be found
-            known = {
-                "bounds": ESTIMATED if x is None else say_region(x, self._names()),
-                "target bounds": say_region(target.region) if target.region else ESTIMATED,
-            }
-            self.privacy_ = replace(self.privacy_, public={**self.privacy_.public, **known})
-        self.privacy_ = signed(self.privacy_, people, local)
-        low, high = self.bounds_
+        self._say_found(result.ground, [*self._names(), "the target"])
+        low, high = result.ground.region.sides
         self.bounds_ = (low[:-1], high[:-1])
         self.target_bounds_ = (float(low[-1]), float(high[-1]))
-        return self
+
+    def _known(self, plan: PrivateRegressionsPlan, terms: Terms) -> dict[str, str]:
+        names, joined = self._names(), plan.preamble.region
+        if joined is not None:
+            return {"bounds": joined.in_words([*names, "the target"])}
+        if plan.sides is None:
+            return {"bounds": ESTIMATED}
+        # What was given, though the rest had to be found.
+        return self._known_bounds(names)
 
     def predict(self, X: Any) -> Array:
         """The mean of y given each record, over all components."""
@@ -297,28 +251,12 @@ class RegressionMixture(TargetEstimator):
         check_int("max_iter", self.max_iter, 1)
         check_int("n_init", self.n_init, 1)
         check_float("tol", self.tol, 0.0)
-        check_trust(self)
+        self._check_trust()
         if self.epsilon is None:
             return
-        self._terms(None)
-        self._target_terms()
+        self._terms()
+        self._target_region()
         check_one_start(self.n_init)
-
-    def _target_terms(self) -> Terms:
-        try:
-            return Terms.check(
-                self.epsilon,
-                self.delta,
-                self.target_bounds,
-                "auto",
-                self.accountant,
-                self.neighbours,
-                self.max_weight,
-                1,
-            )
-        except (TypeError, ValueError) as problem:
-            message = str(problem).replace("bounds", "target_bounds", 1)
-            raise type(problem)(message) from None
 
     def _given_start(self) -> tuple[Array, Array, Array, Array] | None:
         given = (self.weights_init, self.coef_init, self.intercept_init, self.noise_variance_init)

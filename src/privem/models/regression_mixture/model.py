@@ -237,7 +237,7 @@ class RegressionMixtureModel:
     bounded: Bounded | None = None
     records: float | None = None
 
-    def query(self, state: Regressions) -> RegressionQuery:
+    def query(self, state: Regressions, round: int = 0) -> RegressionQuery:
         """The expected statistics under ``state``."""
         return RegressionQuery(state, self.bounded)
 

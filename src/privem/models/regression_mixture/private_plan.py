@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from ...blocks.preamble import Ground, Preamble
 from ...blocks.region import Region
 from ...blocks.sensitivity import MomentWeights
 from ...blocks.shrink import clip_radius
 from ...budget import Allowance, Part
 from ...core import Release, Stage
+from ...ground import Ground, Preamble
 from ...tree import Array
 from ..gaussian_mixture.gaussian import PrivateGaussian
 from ..gaussian_mixture.private_plan import MOST_ITERATIONS, Structure, choose
@@ -64,44 +64,35 @@ class PrivateRegressionsPlan:
     start : (weights, slopes, intercepts, variances) or None
         In the data's units; counts as public.
     local : bool
-        Whether noise is each person's own (:mod:`privem.blocks.devices`).
+        Whether noise is each person's own (:mod:`privem.local`).
     max_iter : int
         At most so many iterations, if ``n_iter`` does not say how many.
     """
 
     preamble: Preamble
-    allowance: Allowance
     components: int
     n_iter: int | None
-    adaptive: bool
     rng: np.random.Generator
     sides: tuple[Array, Array] | None = None
     start: tuple[Array, Array, Array, Array] | None = None
     local: bool = False
     max_iter: int = MOST_ITERATIONS
 
-    @staticmethod
-    def parts(
-        preamble: Preamble,
-        k: int,
-        n_iter: int | None,
-        started: bool,
-        max_iter: int = MOST_ITERATIONS,
-    ) -> list[Part]:
+    def parts(self) -> list[Part]:
         """How the budget is shared out."""
-        q, left = preamble.d, 1.0 - preamble.share()
+        q, left, k = self.preamble.d, 1.0 - self.preamble.share(), self.components
         pairs = q * (q + 1) // 2
         shares = {f"frame {i}": s for i, s in enumerate(_FRAME_SHARE, start=1)}
         parts = [Part(n, left * s, [("gaussian", 1 + q + pairs)]) for n, s in shares.items()]
-        if k > 1 and not started:
+        if k > 1 and self.start is None:
             parts.append(Part("residuals", left * _START_SHARE, [("gaussian", pairs)]))
         left -= sum(part.share for part in parts)
-        releases = [("gaussian", k * (1 + q + pairs))] * (n_iter or min(_ITERATIONS, max_iter))
-        return [*preamble.parts(), *parts, Part("em", left, releases)]
+        releases = [("gaussian", k * (1 + q + pairs))] * self._planned
+        return [*self.preamble.parts(), *parts, Part("em", left, releases)]
 
-    def stages(self) -> Generator[Stage, Release[Any], PrivateRegressionsFit]:
+    def stages(self, allowance: Allowance) -> Generator[Stage, Release[Any], PrivateRegressionsFit]:
         """Generate the stages."""
-        ground = yield from self.preamble.stages(self.allowance, self.adaptive)
+        ground = yield from self.preamble.stages(allowance)
         ground = self._with_known(ground)
         region, q, cap = ground.region, self.preamble.d, self.preamble.cap_weight
         frame = PrivateGaussian(region, ground.count, ground.rows, ground.allowance, cap)
@@ -112,9 +103,9 @@ class PrivateRegressionsPlan:
         structure = self._structure(w, ground)
         if self.components == 1 or (structure.single and self.start is None):
             # One regression (or noise that drowns any mixture): measured with all that is left.
-            left = min(_SINGLE, self.max_iter) if self.adaptive else self._planned
+            left = min(_SINGLE, self.max_iter) if allowance.adaptive else self._planned
             structure = replace(structure, single=True, iterations=left)
-            single = self._all_for_em(ground) if self.adaptive else ground
+            single = self._all_for_em(ground) if allowance.adaptive else ground
             state = yield from self._em(one, bounded, single, left)
         else:
             start = yield from self._start(one, ground)
@@ -137,7 +128,8 @@ class PrivateRegressionsPlan:
         found = choose("full", k, q, ground.count, noise, self.n_iter)
         if self.n_iter is None and found.iterations < _FEWEST:
             found = replace(found, single=True)
-        iterations = min(found.iterations, self.max_iter) if self.adaptive else self._planned
+        adaptive = ground.allowance.adaptive
+        iterations = min(found.iterations, self.max_iter) if adaptive else self._planned
         return replace(found, iterations=iterations)
 
     @property

@@ -20,7 +20,6 @@ from typing import Any
 
 import numpy as np
 
-from ...blocks.asking import Asking
 from ...blocks.bounding import Bounding, Clip
 from ...blocks.cells import Cell
 from ...blocks.gradient import BoundedGradientQuery, GradientSums, Squares, reach
@@ -31,6 +30,7 @@ from ...blocks.slopes import slope
 from ...budget import Part
 from ...core import Release, Stage
 from ...tree import Array
+from .asking import Asking
 from .course import Course
 from .model import Symmetric
 
@@ -60,9 +60,9 @@ def moment_parts(share: float, iterations: int, size: int) -> list[Part]:
 def em_noise(asking: Asking) -> float:
     """Noise on a sum of bounded gradients over all, per unit of their bound and sqrt(n)."""
     allowance = asking.allowance
-    if asking.local:
-        return 2 * allowance.multiplier("message")
-    share = sum(part.share for part in allowance.parts if part.name.startswith("EM"))
+    # On devices whoever answers spends everything on one message, whichever it is.
+    em = sum(part.share for part in allowance.parts if part.name.startswith("EM"))
+    share = em if allowance.rounds == 1 else 1.0
     twice = 2.0 if allowance.neighbours == "replace-one" else 1.0
     return twice * allowance.base / math.sqrt(share * asking.count)
 
@@ -102,8 +102,8 @@ class MomentSteps:
     near : bool
         Whether the start is near the solution (:mod:`~.course`).
     cap_weight : float
-    cells : (first, count), optional
-        Iteration t asks cell first + t of so many.
+    cells : int, optional
+        Iteration t asks cell t of so many.
     """
 
     asking: Asking
@@ -117,14 +117,14 @@ class MomentSteps:
     known: bool
     near: bool
     cap_weight: float = 1.0
-    cells: tuple[int, int] | None = None
+    cells: int | None = None
 
     def stages(self, state: Symmetric) -> Generator[Stage, Release[Any], Symmetric]:
         """Generate the stages."""
         course = Course.begin(state, self.near)
         for t in range(self.iterations):
             course = course.resumed(state, self.near, t, self.iterations) if t else course
-            cell = None if self.cells is None else Cell(self.cells[0] + t, self.cells[1])
+            cell = None if self.cells is None else Cell(t, self.cells)
             query, reach = self._query(state)
             release = yield from self.asking.ask(query, f"EM {t + 1}", f"EM {t + 1}", cell)
             state, course = self._update(state, course, release, self.asking.records(cell), reach)
@@ -195,7 +195,7 @@ class GradientSteps:
         variance's units).
     averaging : bool
         Return the mean of the second half of the iterates, not the last.
-    cells : (first, count), optional
+    cells : int, optional
         One cell per step: a partition of the data.
     """
 
@@ -208,7 +208,7 @@ class GradientSteps:
     step: float = 1.0
     averaging: bool = True
     cap_weight: float = 1.0
-    cells: tuple[int, int] | None = None
+    cells: int | None = None
 
     def stages(self, state: Symmetric) -> Generator[Stage, Release[Any], Symmetric]:
         """Generate the stages."""
@@ -218,7 +218,7 @@ class GradientSteps:
         # larger than the public bounds. (000, too, keeps to a ball.)
         most = max(reach(self.target or self.region), float(np.linalg.norm(start.beta)))
         for t in range(self.iterations):
-            cell = None if self.cells is None else Cell(self.cells[0] + t, self.cells[1])
+            cell = None if self.cells is None else Cell(t, self.cells)
             query = self._query(state)
             if not math.isfinite(query.rounding(self.asking.rows)):
                 # Noise has led to where sums have no error bound (public: no row was asked): the

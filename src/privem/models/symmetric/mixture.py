@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from typing import Any, ClassVar, Self
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,18 +12,22 @@ from scipy.special import expit
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
+from ...budget import Terms
 from ...core import Block, Scratch
-from ...estimator.base import Estimator
-from ...estimator.parameters import check_samples
+from ...data.table import Table
 from ...estimator.synthetic import Synthetic
+from ...parameters import check_samples
 from ...tree import Array
-from .base import GRADIENT_MECHANISMS, check_gradient_parameters, fit_exactly, fit_privately
+from .base import GradientEstimator
 from .model import log_cosh
+from .plan import SymmetricPlan
+from .private_plan import PrivateSymmetricFit, PrivateSymmetricPlan, set_symmetric, symmetric_plan
 
 __all__ = ["SymmetricMixture"]
 
 
-class SymmetricMixture(Synthetic, Estimator):
+@dataclass(repr=False, eq=False, kw_only=True)
+class SymmetricMixture(Synthetic, GradientEstimator):
     """Two spherical Gaussians of equal weight that mirror each other: y = z b + noise, z = +-1.
 
     Paper 000's first model. b and -b are the same model; which of them ``mean_`` is, is chance.
@@ -108,76 +113,23 @@ class SymmetricMixture(Synthetic, Estimator):
         "converged_",
     )
     _needed: ClassVar[tuple[str, ...]] = _saved[:2]
-    _mechanisms: ClassVar[tuple[str, ...]] = GRADIENT_MECHANISMS
 
-    def __init__(
-        self,
-        *,
-        noise_variance: float | None = None,
-        init: Any = None,
-        method: str = "auto",
-        max_iter: int = 500,
-        tol: float = 1e-9,
-        epsilon: float | None = 1.0,
-        delta: float = 1e-6,
-        bounds: Any = None,
-        mechanism: str = "auto",
-        accountant: str = "auto",
-        neighbours: str = "add-remove",
-        trust: str = "central",
-        n_iter: int | None = None,
-        clip: float | None = None,
-        step: float = 1.0,
-        tau: float | None = None,
-        failure: float = 0.05,
-        batch: str = "full",
-        averaging: bool = True,
-        max_weight: float = 1.0,
-        random_state: Any = None,
-        n_jobs: int | None = None,
+    def _exact_plan(self, table: Table) -> SymmetricPlan:
+        names = self._called()
+        known = (self.noise_variance, self._given_init(), self.max_iter, self.tol)
+        return SymmetricPlan(names, False, *known)
+
+    def _private_plan(self, table: Table, terms: Terms) -> PrivateSymmetricPlan:
+        return symmetric_plan(self, table, terms, None)
+
+    def _set_private(
+        self, result: PrivateSymmetricFit, plan: PrivateSymmetricPlan, terms: Terms
     ) -> None:
-        self.noise_variance = noise_variance
-        self.init = init
-        self.method = method
-        self.max_iter = max_iter
-        self.tol = tol
-        self.epsilon = epsilon
-        self.delta = delta
-        self.bounds = bounds
-        self.mechanism = mechanism
-        self.accountant = accountant
-        self.neighbours = neighbours
-        self.trust = trust
-        self.n_iter = n_iter
-        self.clip = clip
-        self.step = step
-        self.tau = tau
-        self.failure = failure
-        self.batch = batch
-        self.averaging = averaging
-        self.max_weight = max_weight
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, *, groups: Any = None) -> Self:
-        """Fit b and the noise variance; parameters as :meth:`privem.GaussianMixture.fit`."""
-        self._check_parameters()
-        if self.epsilon is None:
-            fit_exactly(self, self._open(X, y, sample_weight, groups), regression=False)
-        else:
-            rows = self._open(X, y, sample_weight, groups, finite=False)
-            fit_privately(self, rows, groups, regression=False)
-        return self
+        set_symmetric(self, result, plan, terms)
 
     def _marginals(self) -> tuple[Array, Array]:
         means = np.stack([-self.mean_, self.mean_])
         return means, np.full_like(means, math.sqrt(self.noise_variance_))
-
-    def _check_parameters(self) -> None:
-        check_gradient_parameters(self)
-
-    def _set_beta(self, beta: Array) -> None:
-        self.mean_ = beta
 
     def predict(self, X: Any) -> NDArray[np.int64]:
         """1 for records more likely about ``mean_``, 0 for those about ``-mean_``."""

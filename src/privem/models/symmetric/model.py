@@ -127,7 +127,7 @@ class SymmetricModel:
     variance: float | None = None
     floor: float = 1e-300
 
-    def query(self, state: Symmetric) -> SymmetricQuery:
+    def query(self, state: Symmetric, round: int = 0) -> SymmetricQuery:
         """The expected statistics under ``state``."""
         return SymmetricQuery(state, self.target)
 

@@ -9,13 +9,16 @@ from typing import Any
 
 import numpy as np
 
-from ...blocks.asking import Asking
+from ...advice import advise_at_end
 from ...blocks.norms import HALF_OCTAVES, NormQuery, upper_edge
-from ...blocks.preamble import Ground, Preamble
 from ...blocks.region import Region
-from ...budget import Allowance, Part
+from ...budget import Allowance, Part, Terms
 from ...core import Release, Stage
+from ...data.table import Table
+from ...ground import Ground, Preamble
 from ...tree import Array
+from .asking import Asking
+from .base import GradientEstimator
 from .gradient_plan import moment_parts
 from .model import Symmetric
 from .stages import SymmetricStages
@@ -50,24 +53,19 @@ class PrivateSymmetricPlan:
 
     task: SymmetricTask
     preamble: Preamble
-    allowance: Allowance
     region: Region | None = None
     target: Region | None = None
-    local: bool = False
 
-    @staticmethod
-    def parts(task: SymmetricTask, preamble: Preamble, norms: bool, local: bool) -> list[Part]:
+    def parts(self) -> list[Part]:
         """How the budget is shared out."""
-        sizes = task.sizes()
-        if local:
-            return Asking.local_parts(list(sizes.values()))
+        task, sizes = self.task, self.task.sizes()
         shares = {
             "squares": _SQUARES_SHARE,
             "shape": _SHAPE_SHARE,
             "direction": _DIRECTION_SHARE,
         }
-        parts, left = preamble.parts(), 1.0 - preamble.share()
-        if norms:
+        parts, left = self.preamble.parts(), 1.0 - self.preamble.share()
+        if self.norms(task, self.region, self.target):
             numbers = (1 + task.regression) * HALF_OCTAVES
             parts.append(Part("norms", left * _RADIUS_SHARE, [("gaussian", numbers)]))
             left *= 1 - _RADIUS_SHARE
@@ -82,17 +80,11 @@ class PrivateSymmetricPlan:
         releases = 1 if task.partition else task.iterations
         return [*parts, Part("em", left, [("gaussian", sizes["em"])] * releases)]
 
-    def stages(self) -> Generator[Stage, Release[Any], PrivateSymmetricFit]:
+    def stages(self, allowance: Allowance) -> Generator[Stage, Release[Any], PrivateSymmetricFit]:
         """Generate the stages."""
         task, region, target, found = self.task, self.region, self.target, True
-        if self.local:
-            count = self.preamble.count
-            assert count is not None
-            assert region is not None
-            ground = Ground(count, count, region, None, self.allowance)
-        else:
-            ground = yield from self.preamble.stages(self.allowance, adaptive=False)
-        asking = Asking(ground.count, ground.rows, ground.allowance, self.local)
+        ground = yield from self.preamble.stages(allowance)
+        asking = Asking(ground.count, ground.rows, ground.allowance)
         if self.norms(task, region, target):
             balls = yield from self._find_norms(asking)
             found = (region is not None or balls[0] is not None) and (
@@ -137,3 +129,44 @@ def _edge(counts: Array, deviation: float) -> float | None:
     while last + 1 < len(counts) and windows[last + 1] > threshold:
         last += 1
     return upper_edge(min(last + 1, len(counts) - 1))
+
+
+def symmetric_plan(
+    estimator: GradientEstimator, table: Table, terms: Terms, target: Region | None
+) -> PrivateSymmetricPlan:
+    """The plan of a private fit of either estimator; ``target`` of a regression, if it is given."""
+    d = estimator.n_features_in_
+    region = estimator._region(d)
+    method = "gradient" if estimator.method == "gradient" else "moments"
+    regression = hasattr(estimator, "target_bounds")
+    task = SymmetricTask(d, regression, method, **estimator._settings(terms))
+    norms = PrivateSymmetricPlan.norms(task, region, target)
+    preamble = estimator._ungrounded(table, terms, task.iterations, norms)
+    return PrivateSymmetricPlan(task, preamble, region, target)
+
+
+def set_symmetric(
+    estimator: GradientEstimator,
+    fit: PrivateSymmetricFit,
+    plan: PrivateSymmetricPlan,
+    terms: Terms,
+) -> None:
+    """Set what a private fit of either estimator has found."""
+    estimator._set_beta(fit.state)
+    estimator.n_iter_ = fit.iterations
+    if not fit.found:
+        advise_at_end(
+            "no bounds stood out of the noise: a ball of radius 1 was used; give bounds=, or use "
+            "more records or a larger epsilon",
+        )
+    if fit.lost:
+        # From the noise and the paid count alone: it says nothing about the data that was not paid.
+        how = "about " if plan.preamble.count is None else ""
+        advise_at_end(
+            f"{how}{fit.ground.count:,.0f} records are too few for a start in {plan.task.d} "
+            f"dimensions at epsilon={terms.epsilon:g}: its direction is mostly noise; give init=, "
+            "or use more records, fewer features or a larger epsilon",
+        )
+    estimator.bounds_ = fit.ground.region.sides
+    if fit.target is not None:
+        estimator.target_bounds_ = tuple(float(side[0]) for side in fit.target.sides)

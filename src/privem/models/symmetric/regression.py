@@ -3,23 +3,29 @@
 from __future__ import annotations
 
 import math
-from typing import Any, ClassVar, Self
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
+from ...budget import Terms
 from ...core import Block, Scratch
 from ...data import LocalSource
+from ...data.table import Table
 from ...estimator.targets import TargetEstimator
 from ...tree import Array
-from .base import GRADIENT_MECHANISMS, check_gradient_parameters, fit_exactly, fit_privately
+from .base import GradientEstimator
 from .model import log_cosh
+from .plan import SymmetricPlan
+from .private_plan import PrivateSymmetricFit, PrivateSymmetricPlan, set_symmetric, symmetric_plan
 
 __all__ = ["SymmetricRegressionMixture"]
 
 
-class SymmetricRegressionMixture(TargetEstimator):
+@dataclass(repr=False, eq=False, kw_only=True)
+class SymmetricRegressionMixture(TargetEstimator, GradientEstimator):
     """Two regressions of equal weight that mirror each other: y = z <b, x> + noise, z = +-1.
 
     Paper 000's second model. b and -b are the same model; which of them ``coef_`` is, is chance.
@@ -97,6 +103,8 @@ class SymmetricRegressionMixture(TargetEstimator):
     True
     """
 
+    target_bounds: Any = None
+
     _saved: ClassVar[tuple[str, ...]] = (
         "coef_",
         "noise_variance_",
@@ -108,82 +116,19 @@ class SymmetricRegressionMixture(TargetEstimator):
         "converged_",
     )
     _needed: ClassVar[tuple[str, ...]] = _saved[:2]
-    _mechanisms: ClassVar[tuple[str, ...]] = GRADIENT_MECHANISMS
 
-    def __init__(
-        self,
-        *,
-        noise_variance: float | None = None,
-        init: Any = None,
-        method: str = "auto",
-        max_iter: int = 500,
-        tol: float = 1e-9,
-        epsilon: float | None = 1.0,
-        delta: float = 1e-6,
-        bounds: Any = None,
-        target_bounds: Any = None,
-        mechanism: str = "auto",
-        accountant: str = "auto",
-        neighbours: str = "add-remove",
-        trust: str = "central",
-        n_iter: int | None = None,
-        clip: float | None = None,
-        step: float = 1.0,
-        tau: float | None = None,
-        failure: float = 0.05,
-        batch: str = "full",
-        averaging: bool = True,
-        max_weight: float = 1.0,
-        random_state: Any = None,
-        n_jobs: int | None = None,
+    def _exact_plan(self, table: Table) -> SymmetricPlan:
+        names = [*self._called(), "the target"]
+        known = (self.noise_variance, self._given_init(), self.max_iter, self.tol)
+        return SymmetricPlan(names, True, *known)
+
+    def _private_plan(self, table: Table, terms: Terms) -> PrivateSymmetricPlan:
+        return symmetric_plan(self, table, terms, self._target_region())
+
+    def _set_private(
+        self, result: PrivateSymmetricFit, plan: PrivateSymmetricPlan, terms: Terms
     ) -> None:
-        self.noise_variance = noise_variance
-        self.init = init
-        self.method = method
-        self.max_iter = max_iter
-        self.tol = tol
-        self.epsilon = epsilon
-        self.delta = delta
-        self.bounds = bounds
-        self.target_bounds = target_bounds
-        self.mechanism = mechanism
-        self.accountant = accountant
-        self.neighbours = neighbours
-        self.trust = trust
-        self.n_iter = n_iter
-        self.clip = clip
-        self.step = step
-        self.tau = tau
-        self.failure = failure
-        self.batch = batch
-        self.averaging = averaging
-        self.max_weight = max_weight
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, *, groups: Any = None) -> Self:
-        """Fit b and the noise variance.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features), frame or path
-        y : array-like of shape (n_samples,), or the name of a column of the frame or file X
-        sample_weight, groups : as :meth:`privem.GaussianMixture.fit`
-        """
-        self._check_parameters()
-        if self.epsilon is None:
-            rows = self._open_joined(X, y, sample_weight, groups=groups)
-            fit_exactly(self, rows, regression=True)
-        else:
-            rows = self._open_joined(X, y, sample_weight, finite=False, groups=groups)
-            fit_privately(self, rows, groups, True, self.target_bounds)
-        return self
-
-    def _check_parameters(self) -> None:
-        check_gradient_parameters(self)
-
-    def _set_beta(self, beta: Array) -> None:
-        self.coef_ = beta
+        set_symmetric(self, result, plan, terms)
 
     def predict(self, X: Any) -> Array:
         """<coef_, x>: what y is where z = 1; where z = -1 it is the negative of that."""

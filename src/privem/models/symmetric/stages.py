@@ -10,9 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ...blocks.asking import Asking
 from ...blocks.bounding import Bounding, Clip
-from ...blocks.cells import Cell
 from ...blocks.directions import DirectionsQuery
 from ...blocks.gradient import reach
 from ...blocks.gradients import Gradient, SymmetricGradient, SymmetricRegressionGradient
@@ -24,6 +22,7 @@ from ...blocks.slopes import PRODUCT, VECTOR, best_radius
 from ...core import Release, Stage
 from ...linalg import smat, svec
 from ...tree import Array
+from .asking import Asking
 from .gradient_plan import GradientSteps, MomentSteps, em_noise, stands_out
 from .model import Symmetric
 from .task import SymmetricTask
@@ -43,27 +42,17 @@ class SymmetricStages:
     target: Region | None
     cap_weight: float
 
-    def _cells(self) -> dict[str, Cell]:
-        """Where everyone answers once: a cell for each stage before EM; EM's come after."""
-        if not self.asking.local:
-            return {}
-        before = [name for name in ("squares", "shape", "direction") if name in self.task.sizes()]
-        count = len(before) + self.task.iterations
-        return {name: Cell(index, count) for index, name in enumerate(before)}
-
     def stages(self) -> Generator[Stage, Release[Any], Symmetric]:
         """Generate the stages."""
-        task, cells = self.task, self._cells()
+        task = self.task
         squares = np.array([reach(self.region) ** 2, 1.0]) / 2
         if task.squares:
-            squares = yield from self._mean_squares(cells.get("squares"))
+            squares = yield from self._mean_squares()
         whitener = None
         if task.shape:
-            whitener = yield from self._whitener(float(squares[0]), cells.get("shape"))
-        state = yield from self._start(squares, whitener, cells.get("direction"))
-        em_cells = None
-        if self.asking.local or task.partition:
-            em_cells = (len(cells), len(cells) + task.iterations)
+            whitener = yield from self._whitener(float(squares[0]))
+        state = yield from self._start(squares, whitener)
+        cells = task.iterations if task.partition else None
         model = partial(_model, task.regression, whitener)
         d, common = task.d, (self.asking, model, self.region, self.target)
         steps: MomentSteps | GradientSteps
@@ -79,17 +68,17 @@ class SymmetricStages:
                 known,
                 task.init is not None,
                 self.cap_weight,
-                em_cells,
+                cells,
             )
         else:
             steps = GradientSteps(
                 *common,
-                self._bounding(squares, em_cells),
+                self._bounding(squares),
                 task.iterations,
                 task.step,
                 task.averaging,
                 self.cap_weight,
-                em_cells,
+                cells,
             )
         state = yield from steps.stages(state)
         return state if whitener is None else replace(state, beta=whitener @ state.beta)
@@ -104,15 +93,12 @@ class SymmetricStages:
         task, asking = self.task, self.asking
         if not task.regression or task.init is not None:
             return False
-        cell = self._cells().get("direction")
-        noise = asking.allowance.multiplier("message" if asking.local else "direction")
-        if asking.local:
-            noise *= math.sqrt(asking.records(cell))
-        twice = 2.0 if asking.local or asking.allowance.neighbours == "replace-one" else 1.0
-        signal = _GAP / task.d * asking.records(cell)
+        noise = asking.allowance.multiplier("direction")
+        twice = 2.0 if asking.allowance.neighbours == "replace-one" else 1.0
+        signal = _GAP / task.d * asking.count
         return signal < float(operator_noise(task.d, twice * noise * self.cap_weight))
 
-    def _mean_squares(self, cell: Cell | None) -> Generator[Stage, Release[Any], Array]:
+    def _mean_squares(self) -> Generator[Stage, Release[Any], Array]:
         """E |x|^2, and E y^2 where there is a target; at least what their noise could hide.
 
         Covariates are taken to be what the model says, standard normal, where they do not stand out
@@ -120,9 +106,8 @@ class SymmetricStages:
         """
         radii = [reach(self.region)] + ([] if self.target is None else [reach(self.target)])
         query = SquaresQuery(self.region, tuple(radii), self.target, self.cap_weight)
-        release = yield from self.asking.ask(query, "squares", "squares", cell)
-        count = self.asking.records(cell)
-        noise = release.deviation
+        release = yield from self.asking.ask(query, "squares", "squares")
+        count, noise = self.asking.count, release.deviation
         assert noise is not None
         found = np.maximum(release.statistics.squares, noise.squares) / count
         if self.target is not None:
@@ -131,12 +116,12 @@ class SymmetricStages:
             found[:1] = model + stands_out(found[:1] - model, blur**2, model**2)
         return np.asarray(np.clip(found, 1e-6, 1.0) * np.square(radii))
 
-    def _whitener(self, square: float, cell: Cell | None) -> Generator[Stage, Release[Any], Array]:
+    def _whitener(self, square: float) -> Generator[Stage, Release[Any], Array]:
         """The inverse root of the covariates' second moment, as far as it stands out of noise."""
         d, radius = self.task.d, 1.5 * math.sqrt(square)
         query = DirectionsQuery(self.region, radius, cap_weight=self.cap_weight)
-        release = yield from self.asking.ask(query, "shape", "shape", cell)
-        unit, count = radius**2, self.asking.records(cell)
+        release = yield from self.asking.ask(query, "shape", "shape")
+        unit, count = radius**2, self.asking.count
         noise = release.deviation
         assert noise is not None
         second = smat(release.statistics.second, d) * (unit / count)
@@ -148,7 +133,7 @@ class SymmetricStages:
         return np.asarray((vectors * root) @ vectors.T)
 
     def _start(
-        self, squares: Array, whitener: Array | None, cell: Cell | None
+        self, squares: Array, whitener: Array | None
     ) -> Generator[Stage, Release[Any], Symmetric]:
         """Where EM begins, in whitened coordinates."""
         task, d = self.task, self.task.d
@@ -170,7 +155,7 @@ class SymmetricStages:
             float(squares[1]) if task.regression else 1.0,
             self.cap_weight,
         )
-        release = yield from self.asking.ask(query, "direction", "direction", cell)
+        release = yield from self.asking.ask(query, "direction", "direction")
         values, vectors = np.linalg.eigh(smat(release.statistics.second, d))
         top: Array = vectors[:, -1]
         if task.regression:
@@ -179,7 +164,7 @@ class SymmetricStages:
             length = math.sqrt(max(total - variance, 0.05 * total))
             return Symmetric(top * length / self._spread(squares, whitener), variance)
         total = float(squares[0])
-        along = float(np.clip(values[-1] / self.asking.records(cell), 1.0 / d, 1.0)) * total
+        along = float(np.clip(values[-1] / self.asking.count, 1.0 / d, 1.0)) * total
         if task.variance is None:
             variance = (total - along) / (d - 1) if d > 1 else total / 2
             variance = max(variance, 1e-3 * total / d)
@@ -193,7 +178,7 @@ class SymmetricStages:
         """The covariates' deviation in the coordinates of the fit."""
         return 1.0 if whitener is not None else math.sqrt(float(squares[0]) / self.task.d)
 
-    def _bounding(self, squares: Array, cells: tuple[int, int] | None) -> Bounding:
+    def _bounding(self, squares: Array) -> Bounding:
         task = self.task
         if task.mechanism == "clip":
             return Clip(1.0 if task.clip is None else task.clip)
@@ -201,7 +186,7 @@ class SymmetricStages:
         if tau is None:
             # Second moments of a gradient's coordinate: of y_j, or of x_j times a residual.
             tau = float(squares[0]) / task.d * (float(squares[1]) if task.regression else 1.0)
-        count = self.asking.count / (cells[1] if cells is not None else 1)
+        count = self.asking.batch(task.iterations if task.partition else 1)
         return papers_scale("algorithm 2", tau, count, *task.terms)
 
 

@@ -25,6 +25,8 @@ class SymmetricTask:
     mechanism : {"clip", "robust"}
         Of gradients.
     n_iter : int or None
+    most : int
+        Iterations, at most.
     variance : float or None
         Known noise variance.
     init : array of shape (d,) or None
@@ -42,6 +44,7 @@ class SymmetricTask:
     method: str = "moments"
     mechanism: str = "clip"
     n_iter: int | None = None
+    most: int = 500
     variance: float | None = None
     init: Array | None = None
     clip: float | None = None
@@ -54,7 +57,8 @@ class SymmetricTask:
     @property
     def iterations(self) -> int:
         """How many."""
-        return self.n_iter or (_ITERATIONS if self.method == "moments" else _STEPS)
+        usual = _ITERATIONS if self.method == "moments" else _STEPS
+        return min(self.n_iter or usual, self.most)
 
     @property
     def shape(self) -> bool:

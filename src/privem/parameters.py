@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from ..blocks.rounding import LARGEST, SMALLEST
-from ..tree import Array
+from .blocks.rounding import LARGEST, SMALLEST
+from .tree import Array
 
 __all__ = [
     "check_all_sizes",

@@ -1,4 +1,4 @@
-"""How the stages of a gradient fit are asked: of everyone, of a cell each, of devices."""
+"""How the stages of a gradient fit are asked: of everyone, or of a cell each."""
 
 from __future__ import annotations
 
@@ -6,12 +6,9 @@ from collections.abc import Generator
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ..budget import Allowance, Part
-from ..core import Release, Stage
-from ..noise.discrete import Discrete
-from .cells import Cell
-
-__all__ = ["Asking"]
+from ...blocks.cells import Cell
+from ...budget import Allowance
+from ...core import Release, Stage
 
 
 @dataclass(frozen=True)
@@ -25,23 +22,22 @@ class Asking:
     rows : float
         A bound on it, for the floating-point error.
     allowance : Allowance
-    local : bool
-        Noise is each person's own; every stage then has a cell, and costs the whole budget.
     """
 
     count: float
     rows: float
     allowance: Allowance
-    local: bool = False
-
-    @staticmethod
-    def local_parts(sizes: list[int]) -> list[Part]:
-        """The budget where everyone answers one stage: whichever it is, all of it."""
-        return [Part("message", 1.0, [("gaussian", max(sizes))])]
 
     def records(self, cell: Cell | None) -> float:
         """How many records a stage is about, as far as anybody knows."""
         return self.count if cell is None else self.count / cell.count
+
+    def batch(self, cells: int) -> float:
+        """How many records are really asked, where each answers in one of so many cells.
+
+        On devices everyone answers one stage, and what is released is scaled to the sum over all.
+        """
+        return self.count / max(cells, self.allowance.rounds)
 
     def ask(
         self, query: Any, part: str, name: str, cell: Cell | None = None, releases: int = 1
@@ -49,9 +45,4 @@ class Asking:
         """One stage; ``releases`` divides the part's share among so many."""
         if cell is not None:
             query = replace(query, cell=cell)
-        if self.local:
-            multiplier = self.allowance.multiplier("message")
-            noise = Discrete(multiplier, "replace-one", 1.0, self.allowance.entropy)
-        else:
-            noise = self.allowance.noise(part, self.rows, releases)
-        return (yield Stage(query, noise, name))
+        return (yield Stage(query, self.allowance.noise(part, self.rows, releases), name))
