@@ -16,7 +16,7 @@ from ..data import read_file
 from ..data.categories import read_categories
 from ..data.header import numbered
 from ..declaration import Declaration
-from ..estimator.parameters import positions
+from ..parameters import positions
 from .failures import reading_data, writing_file
 from .options import COLUMNS, flag, setting, takers, takes
 from .progress import FitProgress, WatchedRows
