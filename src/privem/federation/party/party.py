@@ -196,10 +196,12 @@ class Party:
         if digest == self._memory.last:
             return self._memory.last_reply
         request: Request | None = None
-        before = self._mutable()
+        # All that a message may change: what was said, the account, the protection's side.
+        side = None if self._side is None else self._side.copy()
+        before = self._memory, copy.copy(self._budget), side
         try:
             request = Request.from_bytes(message)
-            memory, payload = self._answer(request, before[-1])
+            memory, payload = self._answer(request, side)
             sent = reply(request, self.name, payload, memory.count + 1)
             if len(sent) > MAX_BYTES:
                 # Nobody would read it, so it is neither sent nor paid for.
@@ -226,11 +228,6 @@ class Party:
     def _keep(self, side: PartySide | None) -> None:
         if self.store is not None:
             self.store(self._written(side))
-
-    def _mutable(self) -> tuple[Memory, Account, PartySide | None]:
-        """All that a message may change: what was said, the account, the protection's side."""
-        side = None if self._side is None else self._side.copy()
-        return self._memory, copy.copy(self._budget), side
 
     def _answer(self, request: Request, before: PartySide | None) -> tuple[Memory, bytes]:
         agreement, memory = self._agreement, self._memory
