@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from ..declaration import Declaration
+from ..federation import protections
 from . import options
 from .failures import Commands, writing_file
 
@@ -60,7 +61,7 @@ def key(folder: Path, name: str) -> None:
 )
 @click.option(
     "--protection",
-    type=click.Choice(("masked", "encrypted", "plain", "ckks")),
+    type=click.Choice(protections.names()),
     default="masked",
     show_default=True,
     help="What hides a party's sums from the server.",
