@@ -1,4 +1,6 @@
-"""How one record's vector is bounded before it is summed: clipped (000, Algorithm 1) or robust (2).
+"""How one record's vector is bounded before it is summed: by clipping or by smoothed truncation.
+
+Wang et al. 2023 use the first in Algorithm 1 and the second in Algorithm 2.
 
 Both map a vector g of p numbers to one of bounded length:
 

@@ -1,4 +1,4 @@
-"""Sums of bounded gradients: gradient EM is another query and another update (000, 002).
+"""Sums of bounded gradients: gradient EM is another query and another update.
 
 A record contributes f = (bounded gradient, and optionally w min(q, cap)) with q its expected
 squared residual. The gradient has norm at most C (``bounding.norm``), q lies in [0, cap].

@@ -1,4 +1,4 @@
-"""Gradients of the expected log-likelihood, record by record (000, section 3), times the variance.
+"""Gradients of the expected log-likelihood times the variance, per record (Wang et al. 2023).
 
 Each model maps bounded records, features along the first axis (c, b), to gradients (p, b) and the
 expected squared residual (b,) that the variance's M-step wants. All are derived from Q(b; b) =
@@ -143,7 +143,7 @@ class SymmetricRegressionGradient:
 class MissingCovariateGradient:
     """y = <b, x> + noise, x standard normal with entries missing at random (NaN).
 
-    With D = sigma^2 + |b_mis|^2 and r = y - <b_obs, x_obs>, the expectations of 000 come down to
+    With D = sigma^2 + |b_mis|^2 and r = y - <b_obs, x_obs>, the expectations reduce to
     r x_obs sigma^2/D on observed entries and b_mis (sigma^2/D)(r^2/D - 1) on missing ones: m (y -
     <m, b>) - V b with m = (x_obs, r b_mis/D) and V = diag(missing) - b_mis b_mis'/D.
     """

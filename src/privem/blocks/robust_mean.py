@@ -1,4 +1,4 @@
-"""The sum behind a private mean of heavy-tailed records (000, section 4).
+"""The sum behind a private mean of heavy-tailed records (Wang et al. 2023, section 4).
 
 A record contributes the bounded difference ``bound(x - centre)``, coordinate by coordinate
 (:class:`~privem.blocks.bounding.Robust`) or as a whole (:class:`~privem.blocks.bounding.Clip`). Its

@@ -1,4 +1,4 @@
-"""The latent class estimator: categories in, tables of probabilities out."""
+"""The latent class estimator."""
 
 from __future__ import annotations
 
@@ -64,10 +64,10 @@ class CategoricalMixture(DensityMixin, Estimator):  # type: ignore[misc]
     categories : list or dict, optional
         The categories of each column: a list of lists, lists by column name (a dict), or one list
         for all columns. Public, like bounds: a private fit needs them, an exact one reads them off
-        the data by default. Other values are an error in an exact fit; in a private one they
-        count, silently, as not seen.
+        the data by default. Other values are an error in an exact fit; a private fit
+        silently counts them as missing.
     max_iter : int, default=1000
-        At most so many iterations, also of a private fit (see ``n_iter``).
+        Maximum number of iterations, also of a private fit (see ``n_iter``).
     tol : float, default=1e-6
         Exact fits stop when the mean log-likelihood gains less than this.
     n_init : int, default=1
@@ -76,18 +76,20 @@ class CategoricalMixture(DensityMixin, Estimator):  # type: ignore[misc]
         The privacy budget of the whole fit; ``None`` fits exactly, without any privacy.
     delta, neighbours, max_weight : see :class:`privem.GaussianMixture`
     accountant : str, default="auto"
-        The tightest that is valid; or, raising where it is not: ``"gdp" "zcdp" "zcdp-loose" "rdp"
-        "pld" "moments" "advanced" "advanced-classical" "linear" "linear-classical"``.
+        ``"auto"`` takes the tightest valid one. The others raise an error where they are not valid:
+        ``"gdp" "zcdp" "zcdp-loose" "rdp" "pld" "moments" "advanced" "advanced-classical" "linear"
+        "linear-classical"``.
     mechanism : {"auto", "joint"}, default="auto"
         ``"joint"``: the counts and tables of all classes are one release per iteration.
     trust : {"central", "local"}, default="central"
-        ``"local"``: each person's own device adds noise and sends one message (many people!).
+        ``"local"``: each person's own device adds noise and sends one message. It needs very
+        many people.
     n_iter : int, optional
         Iterations of a private fit; chosen from the noise level by default (4 if local).
     random_state : int, RandomState or None
         For the start (how classes are turned in the subspace that pairs span) and ``sample``.
     n_jobs : int, optional
-        Threads over blocks of rows; ``None`` uses as many as BLAS may.
+        Number of threads over blocks of rows; ``None`` uses as many as BLAS would.
 
     Attributes
     ----------

@@ -64,7 +64,7 @@ class FactorAnalysis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Syntheti
     copy : accepted for compatibility
         Data are never changed.
     max_iter : int, default=1000
-        At most so many iterations.
+        Maximum number of iterations.
     noise_variance_init : array-like of shape (n_features,), optional
         Starting noise variances; ones by default.
     svd_method, iterated_power : accepted for compatibility
@@ -74,19 +74,21 @@ class FactorAnalysis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Syntheti
     random_state : int, RandomState or None, default=0
         For ``sample``.
     update : {"eigen", "em"}, default="eigen"
-        ``"eigen"`` solves for the loadings in one step; ``"em"`` is the slower EM update of paper
-        004. Both climb to the same maximum.
+        ``"eigen"`` solves for the loadings in one step; ``"em"`` is the slower EM update of
+        Rubin and Thayer 1982. Both reach the same maximum.
     epsilon : float or None, default=1.0
         The privacy budget of the whole fit; ``None`` fits exactly, without any privacy.
     delta, bounds, neighbours, max_weight : see :class:`privem.GaussianMixture`
     accountant : str, default="auto"
-        The tightest that is valid; or, raising where it is not: ``"gdp" "zcdp" "zcdp-loose" "rdp"
-        "pld" "moments" "advanced" "advanced-classical" "linear" "linear-classical"``.
+        ``"auto"`` takes the tightest valid one. The others raise an error where they are not valid:
+        ``"gdp" "zcdp" "zcdp-loose" "rdp" "pld" "moments" "advanced" "advanced-classical" "linear"
+        "linear-classical"``.
     mechanism : {"auto", "whitened", "joint"}, default="auto"
-        ``"joint"`` releases the second moment once, as paper 004; ``"whitened"`` a second time in
-        the frame of the first. ``"auto"`` does so where the noise is small, up to 1024 features.
+        ``"joint"`` releases the second moment once, as Park et al. 2017 do; ``"whitened"`` a second
+        time in the frame of the first. ``"auto"`` does so if the noise is small, up to 1024
+        features.
     n_jobs : int, optional
-        Threads over blocks of rows; ``None`` uses as many as BLAS may.
+        Number of threads over blocks of rows; ``None`` uses as many as BLAS would.
 
     Attributes
     ----------

@@ -178,7 +178,7 @@ def _signed(vectors: Array) -> Array:
 
 
 def em_updates(covariance: Covariance, start: Factors) -> Iterator[Factors]:
-    """The EM update of paper 004, section 6 (Rubin and Thayer), on the centred second moment.
+    """The EM update of Rubin and Thayer 1982, on the centred second moment.
 
     W_new = L P^-1 W G (G + G W' P^-1 L P^-1 W G)^-1 and P_new = diag(L - W_new G W' P^-1 L).
     """

@@ -40,7 +40,7 @@ class PrivateCovarianceFit:
 class PrivateCovariancePlan:
     """Count, bounds, and mean and covariance.
 
-    ``"joint"`` is one release about the region's centre, as in 004; ``"whitened"`` is two, the
+    ``"joint"`` is one release about the region's centre; ``"whitened"`` is two, the
     second in the frame of the first: more accurate where the region is much wider than the data and
     the noise is small. ``"auto"`` looks once, and then decides from the noise level alone whether
     to look closer or to repeat the same look and average, which is as good as one of both budgets.

@@ -58,7 +58,7 @@ class GaussianMixture(Synthetic, MixtureDensity):
     reg_covar : float, default=1e-6
         Added to every variance.
     max_iter : int, default=100
-        At most so many iterations, also of a private fit (see ``n_iter``).
+        Maximum number of iterations, also of a private fit (see ``n_iter``).
     n_init : int, default=1
         Number of starts; the best result is kept. The first is deterministic. Exact fits only.
     init_params : {"kmeans", "k-means++", "random", "random_from_data"}, default="kmeans"
@@ -71,7 +71,7 @@ class GaussianMixture(Synthetic, MixtureDensity):
     warm_start : bool, default=False
         Continue from the last fit.
     verbose, verbose_interval : int
-        Print progress, every so many iterations.
+        Print progress, every ``verbose_interval`` iterations.
     prior : {None, "map"}, default=None
         ``"map"`` gives the posterior mode under a Dirichlet prior on the weights and a
         Normal-inverse-Wishart prior on each component, set by the next five.
@@ -88,30 +88,31 @@ class GaussianMixture(Synthetic, MixtureDensity):
     epsilon : float or None, default=1.0
         The privacy budget of the whole fit; ``None`` fits exactly, without any privacy.
     delta : float, default=1e-6
-        The probability with which the promise may fail; keep it well below one over the records.
+        The probability with which the promise may fail; keep it well below 1 / number of records.
         ``0`` is pure differential privacy: ``mechanism="laplace"`` (which ``"auto"`` then means),
         ``bounds``, and either ``neighbours="replace-one"`` or ``max_rows``.
     bounds : (low, high), dict, float or None
         Public limits of each feature: ``(low, high)``, each a number or a list, or by column name
         ``{"age": (0, 120), ...}``; or the radius of a ball about the origin. Records outside are
-        pulled in. ``None``: estimated from the data by noisy histograms, out of the budget.
+        clipped. ``None``: estimated by noisy histograms, within the budget.
     mechanism : {"auto", "whitened", "joint", "ggg", "llg", "laplace"}, default="auto"
         How sums are released; ``"auto"`` is ``"whitened"`` with the structure the noise supports.
     accountant : str, default="auto"
-        The tightest that is valid; or, raising where it is not: ``"gdp" "zcdp" "zcdp-loose" "rdp"
-        "pld" "moments" "advanced" "advanced-classical" "linear" "linear-classical"``.
+        ``"auto"`` takes the tightest valid one. The others raise an error where they are not valid:
+        ``"gdp" "zcdp" "zcdp-loose" "rdp" "pld" "moments" "advanced" "advanced-classical" "linear"
+        "linear-classical"``.
     neighbours : {"add-remove", "replace-one"}, default="add-remove"
-        Which change the promise hides; with ``"replace-one"`` the number of records is public.
+        The change that privacy hides; with ``"replace-one"`` the number of records is public.
     n_iter : int, optional
         Iterations of a private fit; chosen from the noise level by default.
     max_weight : float, default=1
-        Public cap on ``sample_weight`` in a private fit; larger ones are cut.
+        Public cap on ``sample_weight`` in a private fit; larger weights count as the cap.
     max_rows : int, optional
         A public limit on the number of records, for the floating-point error of their sums. With
         ``delta=0`` somebody must know one; otherwise a thousandth of delta pays for a noisy bound.
         It is taken on trust and never compared with the data.
     n_jobs : int, optional
-        Threads over blocks of rows; ``None`` uses as many as BLAS may.
+        Number of threads over blocks of rows; ``None`` uses as many as BLAS would.
 
     Attributes
     ----------

@@ -1,7 +1,7 @@
 """Conjugate priors of a Gaussian mixture: Dirichlet weights, Normal-inverse-Wishart components.
 
-Papers 003 and 004 (section 4) give the maximum a posteriori M-step for full covariances. The other
-covariance types maximise the same posterior within their family.
+Park et al. 2016 and 2017 (section 4) give the maximum a posteriori M-step for full covariances. The
+other covariance types maximise the same posterior within their family.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ class Prior:
 
     @classmethod
     def papers(cls, d: int) -> Prior:
-        """The defaults of papers 003 and 004 in d dimensions."""
+        """The defaults of Park et al. 2016 and 2017 in d dimensions."""
         return cls(2.0, np.zeros(d), 1.0, d + 2.0, 0.1 * np.eye(d))
 
     def counts(self, count: Array) -> Array:
-        """Posterior counts: the mode of the weights is proportional to them (003, section 4.1)."""
+        """Posterior counts, to which the mode of the weights is proportional (Park et al. 2016)."""
         return np.maximum(count + self.alpha - 1.0, 0.0)
 
     def shrink(

@@ -33,7 +33,7 @@ from .rounding import CAP, MixtureRounding
 
 __all__ = ["RECIPES", "TAIL", "BoundedQuery", "BoundedSums", "releases"]
 
-# Which noise the counts, sums and second moments get when they are released apart (003, 004).
+# Which noise the counts, sums and second moments get when they are released apart (Park et al.).
 RECIPES: dict[str, tuple[str, str, str] | None] = {
     "whitened": None,
     "joint": None,

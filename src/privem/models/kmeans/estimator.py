@@ -56,7 +56,7 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Es
         Number of starts; the smallest inertia is kept. ``"auto"`` is 10 for ``"random"`` and
         callables, else 1. Exact fits only.
     max_iter : int, default=300
-        At most so many iterations, also of a private fit (see ``n_iter``).
+        Maximum number of iterations, also of a private fit (see ``n_iter``).
     tol : float, default=1e-4
         Exact fits stop when the centres move less than this times the mean variance.
     verbose : int, default=0
@@ -70,15 +70,16 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Es
     delta, bounds, neighbours, max_weight, max_rows : see :class:`privem.GaussianMixture`
         ``delta=0`` goes with ``"dplloyd"`` (which ``"auto"`` then means) and ``"ll"``.
     accountant : str, default="auto"
-        The tightest that is valid; or, raising where it is not: ``"gdp" "zcdp" "zcdp-loose" "rdp"
-        "pld" "moments" "advanced" "advanced-classical" "linear" "linear-classical"``.
+        ``"auto"`` takes the tightest valid one. The others raise an error where they are not valid:
+        ``"gdp" "zcdp" "zcdp-loose" "rdp" "pld" "moments" "advanced" "advanced-classical" "linear"
+        "linear-classical"``.
     mechanism : {"auto", "whitened", "joint", "gg", "ll", "dplloyd"}, default="auto"
         How sums are released; ``"auto"`` is ``"whitened"``: measured from the last centres.
-        ``"gg"`` and ``"ll"`` are paper 003's, ``"dplloyd"`` the baseline of 004.
+        ``"gg"`` and ``"ll"`` are those of Park et al. 2016, ``"dplloyd"`` that of Blum et al. 2005.
     n_iter : int, optional
         Iterations of a private fit; chosen from the noise level by default.
     n_jobs : int, optional
-        Threads over blocks of rows; ``None`` uses as many as BLAS may.
+        Number of threads over blocks of rows; ``None`` uses as many as BLAS would.
 
     Attributes
     ----------
@@ -244,7 +245,7 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Es
         return len(self.cluster_centers_)
 
     def _refuse_exact_only(self) -> None:
-        """What looks at single rows, or fits more than once, has no place in a private fit."""
+        """Refuse what looks at single rows, or fits more than once: it cannot be private."""
         if self.n_init not in ("auto", 1):
             raise ValueError(
                 "a private fit cannot use n_init > 1: choosing the best of several fits would read "

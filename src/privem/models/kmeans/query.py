@@ -61,8 +61,9 @@ class BoundedClusterQuery:
     """Counts and sums of the records nearest to each public centre, in unit coordinates.
 
     ``"whitened"``: as described above. ``"joint"``: one group, measured from the region's centre.
-    ``"gg"`` and ``"ll"``: counts and each cluster's sum apart, Gaussian or Laplace (003).
-    ``"dplloyd"``: counts and sums with Laplace noise of one L1 sensitivity (the baseline of 004).
+    ``"gg"`` and ``"ll"``: counts and each cluster's sum apart, Gaussian or Laplace (Park et al.
+    2016). ``"dplloyd"``: counts and sums with Laplace noise of one L1 sensitivity (Blum et al.
+    2005).
     """
 
     centres: Array

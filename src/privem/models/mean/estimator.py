@@ -36,9 +36,9 @@ __all__ = ["PrivateMean", "private_mean"]
 
 @dataclass(frozen=True, eq=False, repr=False)
 class PrivateMean(Measured):
-    """A mean that may be published, and the statement that says so.
+    """A private mean with its privacy statement.
 
-    It passes for a number or an array where one is expected: ``float(mean)``, ``f"{mean:.2f}"``,
+    It can be used as a number or an array: ``float(mean)``, ``f"{mean:.2f}"``,
     ``round(mean, 1)``, ``2 * mean``, ``np.asarray(mean)``; columns are found by position or name:
     ``mean["age"]``. Printed, it is the mean with its noise and the bound on its bias, and the
     statement.
@@ -52,10 +52,10 @@ class PrivateMean(Measured):
         Standard deviation of the noise that was added, in the units of the mean: the noise is
         smaller than it two times in three, and than twice as much 95 times in 100.
     bias : float
-        Bound on what truncation moved the mean by (its length, over all columns), if ``tau``
-        holds. Noise comes on top; the true bias is usually far smaller.
+        Bound on the bias from clipping (its length over all columns), if ``tau`` holds. Noise is
+        added to it; the actual bias is usually far smaller.
     names : tuple of str or None
-        Of the columns.
+        Names of the columns.
 
     Examples
     --------
@@ -122,35 +122,36 @@ def private_mean(
     Parameters
     ----------
     x : array-like of shape (n,) or (n, d), frame, column of a frame, path or Federation
-        The records. NaN is refused; infinities are pulled in like any outlier.
+        The records. NaN is refused; infinities are clipped like any outlier.
     epsilon, delta : float
         The whole budget. ``delta=0`` is pure differential privacy, with Laplace noise: it needs
         ``tau``, and either ``neighbours="replace-one"`` or ``max_rows``.
     tau : float or array-like of shape (d,), optional
         A public bound on the second moment of each column about ``centre``. ``None``: scale and
-        place of the bulk are found privately, out of the same budget; the bound on the bias then
-        rests on what was found, not on knowledge.
+        location of the bulk are found privately, within the same budget; the bound on the bias is
+        then based on what was found.
     centre : float or array-like of shape (d,), default=0
         A public guess of the mean; ignored where ``tau`` is None.
     method : {"auto", "theorem 2", "lemma 1"}, default="auto"
-        How records are bounded. ``"auto"`` pulls them onto half the ball at which the worst bias
+        How records are bounded. ``"auto"`` clips them to half the ball at which the worst bias
         equals the noise: within a quarter of the smallest proved error, and better where tails are
-        lighter than the worst. The others are paper 000's smoothed truncation with its printed
-        parameters.
+        lighter than the worst. The others are the smoothed truncation of Wang et al. 2023 with its
+        printed parameters.
     failure : float, default=0.05
         The failure probability (zeta) of the paper's parameters; ``"auto"`` needs none.
     accountant : str, default="auto"
-        The tightest that is valid; or, raising where it is not: ``"gdp" "zcdp" "zcdp-loose" "rdp"
-        "pld" "moments" "advanced" "advanced-classical" "linear" "linear-classical"``.
+        ``"auto"`` takes the tightest valid one. The others raise an error where they are not valid:
+        ``"gdp" "zcdp" "zcdp-loose" "rdp" "pld" "moments" "advanced" "advanced-classical" "linear"
+        "linear-classical"``.
     neighbours : see :class:`privem.GaussianMixture`
     trust : {"central", "local"}, default="central"
         ``"local"``: every person's own device adds the noise, and nobody needs to be trusted; any
         two records are neighbours and the number of people is public. It needs ``tau``. The error
         is larger by the square root of the number of people.
     groups : array-like of shape (n,) or str, optional
-        Whom each record belongs to: the person becomes the unit of privacy and counts once, as the
-        average of their records. With a frame or a file, the name of a column, which is then left
-        out. Not with ``trust="local"``.
+        The person that each record belongs to. The person becomes the unit of privacy and counts
+        once, as the average of their records. With a frame or a file, the name of a
+        column, which is then left out. Not with ``trust="local"``.
     max_rows : see :class:`privem.GaussianMixture`
     n_jobs : int, optional
         Threads over blocks of rows.
@@ -159,7 +160,7 @@ def private_mean(
     -------
     PrivateMean
         The mean with its statement (``.privacy``), the standard deviation of its noise
-        (``.deviation``) and a bound on its bias (``.bias``); passes for a number or an array.
+        (``.deviation``) and a bound on its bias (``.bias``); usable as a number or an array.
 
     Examples
     --------

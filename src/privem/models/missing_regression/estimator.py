@@ -35,14 +35,14 @@ __all__ = ["MissingCovariateRegression"]
 class MissingCovariateRegression(TargetEstimator, GradientEstimator):
     """Linear regression where entries of X are missing (NaN) at random: y = <b, x> + noise.
 
-    Paper 000's third model, and its assumptions are strong. **There is no intercept**: y must have
-    mean zero. **Covariates are independent and standard normal**: what is missing is taken to be
-    zero on average, with variance one. Columns in units of their own (an age, a heart rate) and a
-    target away from zero give nonsense, so centre and scale them first, by means and deviations
-    known publicly or found by :func:`privem.private_mean`. Nothing is scaled for you: bounds are
-    limits, and say neither mean nor deviation. A private fit warns where ``bounds`` or
-    ``target_bounds`` show that this was not done. Each entry is missing independently of
-    everything; NaN is missing in X, and refused in y.
+    This is the third model of Wang et al. 2023, and its assumptions are strong. **There is no
+    intercept**: y must have mean zero. **Covariates are independent and standard
+    normal**: a missing value is assumed to have mean zero and variance one. Raw columns (an age, a
+    heart rate) and a target away from zero give wrong results, so centre and scale them first, by
+    means and deviations that are public or found by :func:`privem.private_mean`. Nothing is scaled
+    automatically: bounds are limits and tell neither mean nor deviation. A private fit warns if
+    ``bounds`` or ``target_bounds`` show that this was not done. Entries are missing independently
+    of everything; NaN means missing in X, and is refused in y.
 
     Parameters
     ----------
@@ -57,23 +57,24 @@ class MissingCovariateRegression(TargetEstimator, GradientEstimator):
         ``"auto"``: private fits compare clipped EM gradients with what the model expects of them
         and take Fisher's scoring steps; exact fits are EM. ``"moments"``: second moments of
         observed entries, corrected by how often they are; one release, no assumption about the
-        covariates' distribution, less accurate. ``"gradient"``: paper 000's gradient EM, with
+        covariates' distribution, less accurate. ``"gradient"``: gradient EM, with
         ``mechanism``, ``clip``, ``step``, ``tau``, ``failure``, ``batch`` and ``averaging``.
     max_iter : int, default=5000
-        At most so many iterations, also of a private fit (see ``n_iter``).
+        Maximum number of iterations, also of a private fit (see ``n_iter``).
     tol : float, default=1e-10
         Exact fits stop when the mean log-likelihood gains less than this.
     epsilon : float or None, default=1.0
         The privacy budget of the whole fit; ``None`` fits exactly, without any privacy.
     delta, neighbours, max_weight : see :class:`privem.GaussianMixture`
     accountant : str, default="auto"
-        The tightest that is valid; or, raising where it is not: ``"gdp" "zcdp" "zcdp-loose" "rdp"
-        "pld" "moments" "advanced" "advanced-classical" "linear" "linear-classical"``.
+        ``"auto"`` takes the tightest valid one. The others raise an error where they are not valid:
+        ``"gdp" "zcdp" "zcdp-loose" "rdp" "pld" "moments" "advanced" "advanced-classical" "linear"
+        "linear-classical"``.
     bounds, target_bounds : float, (low, high) or (``bounds``) dict by column name, optional
-        A ball about the origin, or a box, that X and y are pulled into. ``None``: a ball is found
+        A ball about the origin, or a box, that X and y are clipped to. ``None``: a ball is found
         privately from a histogram of norms. Wide bounds cost little.
     mechanism : {"auto", "clip", "robust"}, default="auto"
-        For ``method="gradient"``: Algorithm 1 (``"auto"``) or Algorithm 2 of paper 000.
+        For ``method="gradient"``: Algorithm 1 (``"auto"``) or 2 of Wang et al. 2023.
     trust : {"central", "local"}, default="central"
         ``"local"``: each person's own device adds noise and sends one message; see
         :mod:`privem.local`. It needs both bounds and very many people.
@@ -89,13 +90,13 @@ class MissingCovariateRegression(TargetEstimator, GradientEstimator):
     failure : float, default=0.05
         Failure probability (zeta) in the parameters of ``"robust"``.
     batch : {"full", "partition"}, default="full"
-        ``"partition"``: each step of gradient EM uses records of its own, drawn at random.
+        ``"partition"``: each step of gradient EM uses its own random subset of the records.
     averaging : bool, default=True
         Gradient EM returns the mean of the second half of its iterates.
     random_state : int, RandomState or None
         For ``sample``.
     n_jobs : int, optional
-        Threads over blocks of rows; ``None`` uses as many as BLAS may.
+        Number of threads over blocks of rows; ``None`` uses as many as BLAS would.
 
     Attributes
     ----------

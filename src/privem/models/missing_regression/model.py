@@ -1,9 +1,10 @@
 """Linear regression with covariates missing at random: y = <b, x> + noise, x standard normal.
 
 NaN means missing. With D = s + |b_mis|^2 (s the noise variance) and r = y - <b_obs, x_obs>, the
-E-step of 000 is m = x on observed entries and (r/D) b_mis on missing ones, V = diag(missing) -
-b_mis b_mis'/D; the statistics are sum y m and sum (m m' + V), and the M-step is least squares. y
-given what was observed is normal with mean <b_obs, x_obs> and variance D: that is the likelihood.
+E-step (Wang et al. 2023) is m = x on observed entries and (r/D) b_mis on missing ones, and V =
+diag(missing) - b_mis b_mis'/D. The statistics are sum y m and sum (m m' + V), and the M-step is
+least squares. Given the observed entries, y is normal with mean <b_obs, x_obs> and variance D: that
+is the likelihood.
 
 At b = 0 the statistics are plain moments of the observed entries. Divided by how often entries
 (and pairs of them) are observed they estimate E x y and E x x' whatever the distribution of x:
@@ -149,7 +150,7 @@ class MissingCovariateModel:
 
 
 def corrected(cross: Array, second: Array, observed: Array) -> tuple[Array, Array]:
-    """E x y and E x x' from means of observed products (000 has no such estimator).
+    """E x y and E x x' from means of observed products (not in Wang et al. 2023).
 
     ``observed`` (d,): how often each entry is; entries are missing independently of each other. A
     column that never is has no moments: its are zero, and so is then its coefficient.

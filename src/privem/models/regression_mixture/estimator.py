@@ -33,16 +33,16 @@ __all__ = ["RegressionMixture"]
 
 @dataclass(repr=False, eq=False, kw_only=True)
 class RegressionMixture(TargetEstimator):
-    """Mixture of linear regressions: each record follows one of K lines, and nobody knows which.
+    """Mixture of linear regressions: each record follows one of K unknown lines.
 
-    Every component has an intercept, coefficients, a weight and a noise variance of its own.
+    Every component has its own intercept, coefficients, weight and noise variance.
 
     Parameters
     ----------
     n_components : int, default=2
         Number of regressions.
     max_iter : int, default=1000
-        At most so many iterations, also of a private fit (see ``n_iter``).
+        Maximum number of iterations, also of a private fit (see ``n_iter``).
     tol : float, default=1e-9
         Exact fits stop when the mean log-likelihood gains less than this.
     n_init : int, default=1
@@ -54,10 +54,11 @@ class RegressionMixture(TargetEstimator):
         The privacy budget of the whole fit; ``None`` fits exactly, without any privacy.
     delta, neighbours, max_weight : see :class:`privem.GaussianMixture`
     accountant : str, default="auto"
-        The tightest that is valid; or, raising where it is not: ``"gdp" "zcdp" "zcdp-loose" "rdp"
-        "pld" "moments" "advanced" "advanced-classical" "linear" "linear-classical"``.
+        ``"auto"`` takes the tightest valid one. The others raise an error where they are not valid:
+        ``"gdp" "zcdp" "zcdp-loose" "rdp" "pld" "moments" "advanced" "advanced-classical" "linear"
+        "linear-classical"``.
     bounds, target_bounds : (low, high), float, (``bounds``) dict by column name, or None
-        Public limits of X and of y; records outside are pulled in. A number r stands for (-r, r).
+        Public limits of X and of y; records outside are clipped. A number r stands for (-r, r).
         ``None``: estimated by noisy histograms, out of the budget (which pay for both if one is
         missing).
     mechanism : {"auto", "whitened"}, default="auto"
@@ -71,7 +72,7 @@ class RegressionMixture(TargetEstimator):
     random_state : int, RandomState or None
         For starts and ``sample``.
     n_jobs : int, optional
-        Threads over blocks of rows; ``None`` uses as many as BLAS may.
+        Number of threads over blocks of rows; ``None`` uses as many as BLAS would.
 
     Attributes
     ----------
@@ -79,8 +80,8 @@ class RegressionMixture(TargetEstimator):
     intercept_, weights_, noise_variance_ : ndarray of shape (n_components,)
     n_iter_ : int
     structure_ : {"full", "single"}
-        Private fits only: ``"single"`` where the noise drowns any mixture; all components are then
-        the one regression.
+        Private fits only: ``"single"`` if the noise is too large for a mixture; all components
+        are then the same regression.
     privacy_, bounds_, target_bounds_ : private fits only
     lower_bound_, converged_ : exact fits only
     n_features_in_, feature_names_in_ : as in scikit-learn

@@ -66,7 +66,7 @@ class PrivateRegressionsPlan:
     local : bool
         Whether noise is each person's own (:mod:`privem.local`).
     max_iter : int
-        At most so many iterations, if ``n_iter`` does not say how many.
+        Maximum number of iterations, if ``n_iter`` does not say how many.
     """
 
     preamble: Preamble

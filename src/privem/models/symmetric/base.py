@@ -68,7 +68,7 @@ class GradientEstimator(Estimator):
         if self.method != "gradient" and (self.mechanism == "robust" or self.batch == "partition"):
             raise ValueError(
                 f"mechanism={self.mechanism!r}, batch={self.batch!r}: robust gradients and the "
-                "partition are paper 000's; ask for method='gradient'"
+                "partition belong to gradient EM; ask for method='gradient'"
             )
 
     def _given_init(self) -> Array | None:

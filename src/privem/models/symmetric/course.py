@@ -1,15 +1,15 @@
-"""Where noisy steps lead: all of them, by what each is worth, and no further than they tell.
+"""The weighted mean of noisy steps, shrunk towards the start.
 
-Gradient EM takes T noisy steps, each from wherever the ones before have led, and each points at the
-solution; the estimate is their weighted mean, shrunk towards the start. What a step is worth is
-known from public numbers. It misses the solution by its noise, and by a part of the distance that
-it began at: EM contracts (by a factor below 1/4 for 000's models, its Lemmas 2 and 4), it does not
-jump. That distance is in turn what the steps before leave, and at first the start's. So early steps
-count where noise is large and the start is as good a place to look from as any, and are forgotten
-where it is small. Far off plain EM contracts slowly (scoring does not): see
+Gradient EM takes T noisy steps, each from where the steps before it have led, and each points at
+the solution. The estimate is their weighted mean, shrunk towards the start. The weight of a step
+follows from public numbers: it misses the solution by its noise, and by a part of the distance that
+it began at, because EM contracts and does not jump (by a factor below 1/4 for the models of Wang et
+al. 2023, Lemmas 2 and 4). That distance is what the steps before leave, and at first that of the
+start. So early steps count if noise is large, and are forgotten if it is small. Far from the
+solution plain EM contracts slowly (scoring does not): see
 :meth:`Course.resumed` and :meth:`Course.believing`.
 
-A given start is taken to lie a quarter of its length from the solution, give or take: 000 proves
+A given start is taken to lie about a quarter of its length from the solution: Wang et al. prove
 convergence from there (Lemma 2). (Of the length, the records' deviation added in quadrature, so
 that zero is not taken to be exact.) If noise is longer than that, its share of the estimate stays
 below an eighth of the length.

@@ -1,4 +1,4 @@
-"""Gradient EM on noisy sums of bounded gradients (000, Algorithms 1 and 2; 002 done right).
+"""Gradient EM on noisy sums of bounded gradients (Wang et al. 2023, Algorithms 1 and 2).
 
 Two ways to go, both from public numbers:
 
@@ -191,8 +191,8 @@ class GradientSteps:
     iterations : int
         T.
     step : float
-        Times the mean gradient (eta; 000 has the gradient over the variance, and eta in the
-        variance's units).
+        The mean gradient is multiplied by it (eta; Wang et al. divide the gradient by the variance
+        and give eta in units of the variance).
     averaging : bool
         Return the mean of the second half of the iterates, not the last.
     cells : int, optional
@@ -215,7 +215,7 @@ class GradientSteps:
         late: list[Array] = []
         start = state
         # Signed records have the mean b, and targets the mean square |b|^2 at least: neither is
-        # larger than the public bounds. (000, too, keeps to a ball.)
+        # larger than the public bounds. (Wang et al. project to a ball too.)
         most = max(reach(self.target or self.region), float(np.linalg.norm(start.beta)))
         for t in range(self.iterations):
             cell = None if self.cells is None else Cell(t, self.cells)

@@ -28,8 +28,8 @@ __all__ = ["SymmetricRegressionMixture"]
 class SymmetricRegressionMixture(TargetEstimator, GradientEstimator):
     """Two regressions of equal weight that mirror each other: y = z <b, x> + noise, z = +-1.
 
-    Paper 000's second model. b and -b are the same model; which of them ``coef_`` is, is chance.
-    There is no intercept.
+    This is the second model of Wang et al. 2023. b and -b are the same model; which of the two
+    ``coef_`` is, is random. There is no intercept.
 
     Parameters
     ----------
@@ -40,23 +40,24 @@ class SymmetricRegressionMixture(TargetEstimator, GradientEstimator):
         records with large targets lie, which a private fit pays for.
     method : {"auto", "moments", "gradient"}, default="auto"
         ``"moments"``, the default: EM on residuals clipped at their own length, with the full
-        M-step. ``"gradient"``: paper 000's gradient EM, with ``mechanism``, ``clip``, ``step``,
+        M-step. ``"gradient"``: gradient EM, with ``mechanism``, ``clip``, ``step``,
         ``tau``, ``failure``, ``batch`` and ``averaging``. Exact fits are plain EM.
     max_iter : int, default=500
-        At most so many iterations, also of a private fit (see ``n_iter``).
+        Maximum number of iterations, also of a private fit (see ``n_iter``).
     tol : float, default=1e-9
         Exact fits stop when the mean log-likelihood gains less than this.
     epsilon : float or None, default=1.0
         The privacy budget of the whole fit; ``None`` fits exactly, without any privacy.
     delta, neighbours, max_weight : see :class:`privem.GaussianMixture`
     accountant : str, default="auto"
-        The tightest that is valid; or, raising where it is not: ``"gdp" "zcdp" "zcdp-loose" "rdp"
-        "pld" "moments" "advanced" "advanced-classical" "linear" "linear-classical"``.
+        ``"auto"`` takes the tightest valid one. The others raise an error where they are not valid:
+        ``"gdp" "zcdp" "zcdp-loose" "rdp" "pld" "moments" "advanced" "advanced-classical" "linear"
+        "linear-classical"``.
     bounds, target_bounds : float, (low, high) or (``bounds``) dict by column name, optional
-        A ball about the origin, or a box, that X and y are pulled into. ``None``: a ball is found
+        A ball about the origin, or a box, that X and y are clipped to. ``None``: a ball is found
         privately from a histogram of norms. Wide bounds cost little.
     mechanism : {"auto", "clip", "robust"}, default="auto"
-        For ``method="gradient"``: Algorithm 1 (``"auto"``) or Algorithm 2 of paper 000.
+        For ``method="gradient"``: Algorithm 1 (``"auto"``) or 2 of Wang et al. 2023.
     trust : {"central", "local"}, default="central"
         ``"local"``: each person's own device adds noise and sends one message; see
         :mod:`privem.local`. It needs both bounds and very many people.
@@ -72,13 +73,13 @@ class SymmetricRegressionMixture(TargetEstimator, GradientEstimator):
     failure : float, default=0.05
         Failure probability (zeta) in the parameters of ``"robust"``.
     batch : {"full", "partition"}, default="full"
-        ``"partition"``: each step of gradient EM uses records of its own, drawn at random.
+        ``"partition"``: each step of gradient EM uses its own random subset of the records.
     averaging : bool, default=True
         Gradient EM returns the mean of the second half of its iterates.
     random_state : int, RandomState or None
         For ``sample``.
     n_jobs : int, optional
-        Threads over blocks of rows; ``None`` uses as many as BLAS may.
+        Number of threads over blocks of rows; ``None`` uses as many as BLAS would.
 
     Attributes
     ----------
