@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rich import box
@@ -65,6 +65,19 @@ def show(*things: RenderableType) -> None:
         for thing in things:
             console.print(thing, soft_wrap=isinstance(thing, str))
     emit("".join(f"{line.rstrip()}\n" for line in capture.get().splitlines()))
+
+
+def aligned(title: str, facts: Mapping[str, Any]) -> str:
+    """A title, and facts below it.
+
+    Examples
+    --------
+    >>> print(aligned("people.csv", {"rows": 400, "columns": 6}))
+    people.csv
+      rows                   400
+      columns                6
+    """
+    return "\n".join([title, *(f"  {key:<22} {value}" for key, value in facts.items())])
 
 
 def numbers(

@@ -50,6 +50,15 @@ class Failure(click.ClickException):
 
 
 @contextmanager
+def failing(code: ExitCode, *kinds: type[Exception]) -> Iterator[None]:
+    """Errors of these kinds inside end the command, with this exit code."""
+    try:
+        yield
+    except kinds as error:
+        raise Failure(code, _words(error)) from error
+
+
+@contextmanager
 def reading_data() -> Iterator[None]:
     """Errors inside are about the data, or about terms that no noise can meet."""
     # Imported here, as everywhere in this file: help must not load the library.
@@ -58,23 +67,9 @@ def reading_data() -> Iterator[None]:
     from ..accounting import NotValid
     from ..noise.discrete import NoSuchNoise
 
-    try:
+    kinds = (ValueError, ArithmeticError, OSError, PolarsError)
+    with failing(ExitCode.DATA, *kinds), failing(ExitCode.USAGE, NoSuchNoise, NotValid):
         yield
-    except (NoSuchNoise, NotValid) as error:
-        raise Failure(ExitCode.USAGE, _words(error)) from error
-    except (ValueError, ArithmeticError, OSError, PolarsError) as error:
-        raise Failure(ExitCode.DATA, _words(error)) from error
-
-
-@contextmanager
-def reading_model() -> Iterator[None]:
-    """Errors inside are about the model file."""
-    from ..estimator.store import ModelFileError
-
-    try:
-        yield
-    except (ModelFileError, OSError) as error:
-        raise Failure(ExitCode.MODEL, _words(error)) from error
 
 
 @contextmanager

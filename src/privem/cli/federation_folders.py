@@ -25,23 +25,17 @@ from ..federation.flower.folders import (
 from ..federation.party.party import account_of
 from ..federation.party.rows import code_bounds
 from ..federation.primitives import Identity
-from .failures import ExitCode, Failure
+from .console import aligned
+from .failures import ExitCode, failing
 from .options import in_words
 
 
 @contextmanager
 def reading_folder() -> Iterator[None]:
     """Errors inside are about what the user named, or about a missing extra."""
-    try:
+    with failing(ExitCode.USAGE, ImportError, NotImplementedError, OSError, ValueError):
         require()
         yield
-    except (ImportError, NotImplementedError) as error:
-        raise Failure(ExitCode.USAGE, str(error)) from error
-    except OSError as error:
-        where = f": {str(error.filename)!r}" if error.filename else ""
-        raise Failure(ExitCode.USAGE, f"{error.strerror or error}{where}") from error
-    except ValueError as error:
-        raise Failure(ExitCode.USAGE, str(error)) from error
 
 
 def server_folder(folder: Path) -> Path:
@@ -144,18 +138,19 @@ def next_steps(
 ) -> str:
     """What was set up, and the commands that come next, for people."""
     more = " --weight COLUMN" * agreed["weighted"] + " --groups COLUMN" * agreed["persons"]
-    fitted = next(
-        model
-        for model in declarations()
-        if model.count is not None
-        and model.target == (agreed["target"] is not None)
-        and model.categories == bool(agreed["categories"])
-    )
-    commands = [f"server {folder / 'server'}"]
-    for name in terms["parties"]:
-        where = folder / name if name in parties else f"FOLDER-OF-{name}"
-        commands.append(f"party {where} DATA{more}")
-    commands.append(f"run {folder / 'server'} -m {fitted.command} -k 2 -o model.json")
+    kinds = (bool(agreed["target"]), bool(agreed["categories"]))
+    able = [
+        each for each in declarations() if each.count and kinds == (each.target, each.categories)
+    ]
+    model = f"-m {able[0].command} -k 2" if any(kinds) else "-k 3"
+    places = [
+        folder / name if name in parties else f"FOLDER-OF-{name}" for name in terms["parties"]
+    ]
+    commands = [
+        f"server {folder / 'server'}",
+        *(f"party {place} DATA{more}" for place in places),
+        f"run {folder / 'server'} {model} -o model.json",
+    ]
     lines = "\n       ".join(f"privem federate {command}" for command in commands)
     names = ", ".join(terms["parties"])
     return (
@@ -241,27 +236,22 @@ def _party_standing(folder: Path, terms: Terms) -> dict[str, Any]:
 
 def show_status(facts: dict[str, Any]) -> str:
     """For people."""
+    where = f"{facts['address']} ({facts['protection']})"
     if "party" in facts:
         limit, names = facts["epsilon_limit"], facts["columns"]
-        columns = "all of the file's" if names is None else ", ".join(names)
-        return (
-            f"{facts['party']}, in the federation at {facts['address']} ({facts['protection']})\n"
-            f"  agreement              {facts['agreement']}\n"
-            f"  columns                {columns}\n"
-            f"  colluders              {facts['colluders']}\n"
-            f"  given away             {facts['given_away']}\n"
-            f"  own limit              {'none' if limit is None else f'epsilon {limit:.6g}'}\n"
-            f"{facts['trust']}\n"
-        )
-    lines = [f"Server at {facts['address']} ({facts['protection']}): {facts['server']}"]
-    lines += [f"  {'agreement':<22} {facts['agreement']}"]
-    lines += [f"  {name:<22} {state}" for name, state in facts["parties"].items()]
-    fit = facts["fit"]
-    if fit is None:
-        lines.append("No fit yet.")
+        lines = {
+            "agreement": facts["agreement"],
+            "columns": "all of the file's" if names is None else ", ".join(names),
+            "colluders": facts["colluders"],
+            "given away": facts["given_away"],
+            "own limit": "none" if limit is None else f"epsilon {limit:.6g}",
+        }
+        title, end = f"{facts['party']}, in the federation at {where}", facts["trust"]
     else:
-        where = f", last {fit['stage']}" if fit["stage"] else ""
-        lines.append(f"Fit {fit['run']}: {fit['state']}, {fit['rounds']} rounds done{where}")
-        if fit["problem"]:
-            lines.append(f"  {fit['problem']}")
-    return "\n".join(lines) + "\n"
+        lines = {"agreement": facts["agreement"], **facts["parties"]}
+        title, end = f"Server at {where}: {facts['server']}", "No fit yet."
+        if (fit := facts["fit"]) is not None:
+            last = f", last {fit['stage']}" if fit["stage"] else ""
+            end = f"Fit {fit['run']}: {fit['state']}, {fit['rounds']} rounds done{last}"
+            end += f"\n  {fit['problem']}" if fit["problem"] else ""
+    return f"{aligned(title, lines)}\n{end}\n"

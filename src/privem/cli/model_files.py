@@ -22,8 +22,8 @@ from .console import remarks
 from .failures import (
     ExitCode,
     Failure,
+    failing,
     reading_data,
-    reading_model,
     writing_file,
     writing_stdout,
 )
@@ -35,7 +35,7 @@ _BATCH = 65_536
 
 def open_model(path: Path) -> Any:
     """A model from its file, complete."""
-    with reading_model():
+    with failing(ExitCode.MODEL, ModelFileError, OSError):
         model = load(path)
         lacking = [name for name in ("n_features_in_", *model._needed) if not hasattr(model, name)]
         if lacking:

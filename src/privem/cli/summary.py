@@ -18,7 +18,7 @@ from sklearn.utils import get_tags
 from ..audit.report import AuditReport, Finding
 from ..declaration import Declaration
 from ..demo import Demo
-from .console import emit_json, note, numbers, remarks, show
+from .console import aligned, emit_json, note, numbers, remarks, show
 
 if TYPE_CHECKING:
     from .fit import Request
@@ -108,12 +108,8 @@ def _describe(estimator: Any, model: Declaration, summary: dict[str, Any]) -> li
     facts |= {"iterations": f"{summary['iterations']}{converged[summary.get('converged')]}"}
     facts |= {"time": f"{summary['seconds']:.2f} s"} if "seconds" in summary else {}
     facts |= {"structure": _structure(summary)} if "structure" in summary else {}
-    lines = [
-        f"{model.name if table is None else table.title}, of {summary['data']}",
-        *(f"  {key:<22} {value}" for key, value in facts.items()),
-        "",
-    ]
-    pieces: list[RenderableType] = ["\n".join(lines)]
+    title = f"{model.name if table is None else table.title}, of {summary['data']}"
+    pieces: list[RenderableType] = [f"{aligned(title, facts)}\n"]
     if table is not None:
         labels = table.labels or [str(k) for k in range(len(table.rows))]
         corner = "k" if table.labels is None else ""
