@@ -36,7 +36,7 @@ class Unanswerable(ValueError):
 
 
 class Refused(ValueError):
-    """A message of a masked sum that is malformed, unsigned, stale or contradictory.
+    """A message of a masked sum, or a sealed box, that is malformed, forged or stale.
 
     Whoever raises it has revealed nothing and is in the state it was in before the message.
     """

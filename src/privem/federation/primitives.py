@@ -29,10 +29,6 @@ TAG_BYTES = 16
 Words = NDArray[np.uint64]
 
 
-class BoxError(ValueError):
-    """A box that does not open: not for this party, not by that one, or changed on the way."""
-
-
 def require() -> None:
     """Raise an error that names the extra where ``cryptography`` is not installed."""
     try:
@@ -81,6 +77,7 @@ class Identity:
         return f"Identity(public={self.public.hex()[:16]}…)"
 
 
+@lru_cache(maxsize=4096)
 def verifying_key(public: bytes) -> Ed25519PublicKey:
     """The Ed25519 key that checks signatures."""
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
@@ -253,7 +250,10 @@ def seal(content: bytes, sender: bytes, recipient: str, purpose: bytes) -> bytes
 
 
 def unseal(box: bytes, recipient: bytes, sender: str, purpose: bytes) -> bytes:
-    """The content of a box made by ``sender`` for the holder of ``recipient``."""
+    """The content of a box made by ``sender`` for the holder of ``recipient``.
+
+    Refuses a box that is not for this party, not by that one, or was changed on the way.
+    """
     from cryptography.exceptions import InvalidTag
     from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
 
@@ -263,4 +263,4 @@ def unseal(box: bytes, recipient: bytes, sender: str, purpose: bytes) -> bytes:
         key = _sealing_key(one, two, sender, public(recipient), head)
         return ChaCha20Poly1305(key).decrypt(bytes(12), box[32:], purpose)
     except (InvalidTag, ValueError):
-        raise BoxError("a sealed box does not open") from None
+        raise Refused("a sealed box does not open") from None

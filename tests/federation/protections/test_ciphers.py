@@ -5,6 +5,7 @@ import pytest
 
 from privem.federation import FederationError, primitives
 from privem.federation.agreement import Agreement, Card
+from privem.federation.errors import Refused
 from privem.federation.protections.encrypted import bfv
 
 from ..conftest import Watched, federate, split
@@ -29,14 +30,14 @@ def test_a_box_opens_for_its_two_ends_and_its_purpose_only():
         (b"", theirs, primitives.public(ours), b"run 1"),
     ]
     for args in bad:
-        with pytest.raises(primitives.BoxError):
+        with pytest.raises(Refused):
             primitives.unseal(*args)
 
 
 def test_a_stranger_cannot_make_a_box_in_a_partys_name():
     ours, theirs, server = (primitives.new_key() for _ in range(3))
     forged = primitives.seal(b"key the server knows", server, primitives.public(theirs), b"run")
-    with pytest.raises(primitives.BoxError):
+    with pytest.raises(Refused):
         primitives.unseal(forged, theirs, primitives.public(ours), b"run")
 
 

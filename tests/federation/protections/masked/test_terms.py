@@ -1,14 +1,11 @@
 """Rosters and schemes: what may be agreed on, and that it survives writing."""
 
-import json
-
 import pytest
 
 from privem.federation.protections.masked import (
     Identity,
     MaskedParty,
     MaskedSums,
-    Refused,
     Roster,
     Scheme,
 )
@@ -50,25 +47,6 @@ def test_the_order_of_the_parties_does_not_matter():
 def test_bad_rosters(change):
     with pytest.raises(ValueError, match=r"characters|parties|bytes|same key"):
         Roster(**{"federation": "test", "parties": KEYS, "seed": b""} | change)
-
-
-def test_rosters_are_read_strictly():
-    text = roster(3).to_json()
-    assert Roster.from_json(text) == roster(3)
-    content = json.loads(text)
-    for bad in (
-        "",
-        "[]",
-        text + " ",
-        json.dumps(content),
-        json.dumps(content | {"more": 1}),
-        json.dumps({k: v for k, v in content.items() if k != "seed"}),
-        text.replace("p0", "p9"),
-        text.replace('"p0":"', '"p0":"zz'),
-        text.replace('"federation":"test"', '"federation":3'),
-    ):
-        with pytest.raises(Refused, match="not a roster"):
-            Roster.from_json(bad)
 
 
 @pytest.mark.parametrize(

@@ -23,8 +23,7 @@ A party's side answers one message at a time (three a round, two more in the fir
 
 ``run`` is bytes (at most 64), one per fit; the ``number`` of a round grows within a run;
 ``contribution()`` returns ``size`` integers (uint64 or int64) and is called once a round. No two
-sums over different survivors come out of one round. `sum_in_process` runs both sides here, for
-tests and simulations.
+sums over different survivors come out of one round.
 
 The protocol and the argument why it is safe: ``docs/proofs/masked.md``.
 """
@@ -34,7 +33,7 @@ from ...primitives import Identity
 from .party import MaskedParty
 from .protection import PROTECTION
 from .scheme import Roster, Scheme
-from .server import MaskedSums, sum_in_process
+from .server import MaskedSums
 
 __all__ = [
     "PROTECTION",
@@ -45,5 +44,4 @@ __all__ = [
     "Roster",
     "Scheme",
     "TooFewParties",
-    "sum_in_process",
 ]

@@ -66,14 +66,15 @@ class MaskedParty:
     Examples
     --------
     >>> import numpy as np
-    >>> from privem.federation.protections.masked import Identity, MaskedSums, Roster
-    >>> from privem.federation.protections.masked import Scheme, sum_in_process
+    >>> from privem.federation.protections.masked import Identity, MaskedSums, Roster, Scheme
+    >>> from privem.run import drive
     >>> keys = {name: Identity.new() for name in ("a", "b", "c")}
     >>> scheme = Scheme.of(Roster("trial", {name: key.public for name, key in keys.items()}))
     >>> parties = {name: MaskedParty(key, scheme, b"run 1") for name, key in keys.items()}
     >>> inputs = {"a": np.array([1, 2]), "b": np.array([10, 20]), "c": np.array([-5, 7])}
-    >>> server = MaskedSums(scheme, b"run 1")
-    >>> total, counted = sum_in_process(server, parties, inputs, number=1)
+    >>> def deliver(mail):
+    ...     return {name: parties[name].handle(m, lambda: inputs[name]) for name, m in mail.items()}
+    >>> total, counted = drive(MaskedSums(scheme, b"run 1").sum(1, size=2), deliver)
     >>> total.view(np.int64).tolist(), counted
     ([6, 29], ['a', 'b', 'c'])
     """

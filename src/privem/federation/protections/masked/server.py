@@ -9,16 +9,11 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import partial
-from typing import Any
-
-from numpy.typing import NDArray
 
 from ...errors import Refused
 from ...primitives import Words
 from .exchanges import Exchange, Exchanges
 from .messages import KEYS_BYTES, Reader, table
-from .party import MaskedParty
 from .scheme import MAX_RUN_BYTES, MAX_SIZE, Scheme
 
 MaskedSum = Exchange[tuple[Words, list[str]]]
@@ -147,26 +142,3 @@ class MaskedSums:
         # Only now: as long as the sum is not open, trying again is asking the same again.
         self._session = replace(session, number=exchanges.number + 1, shares=ahead)
         return total, sorted(exchanges.names[i] for i in counted)
-
-
-def sum_in_process(
-    server: MaskedSums,
-    parties: Mapping[str, MaskedParty],
-    inputs: Mapping[str, NDArray[Any]],
-    number: int,
-) -> tuple[Words, list[str]]:
-    """Run a masked sum among parties in this process; those without an input never answer."""
-    size = len(next(iter(inputs.values())))
-    protocol = server.sum(number, size, patience=0)
-    requests = next(protocol)
-    while True:
-        replies = {
-            name: parties[name].handle(message, partial(inputs.__getitem__, name))
-            for name, message in requests.items()
-            if name in inputs
-        }
-        try:
-            requests = protocol.send(replies)
-        except StopIteration as end:
-            result: tuple[Words, list[str]] = end.value
-            return result
