@@ -1,4 +1,4 @@
-"""The code on the documentation's pages runs, and its links lead somewhere."""
+"""The documentation is true and readable: its code runs, its links and names lead somewhere."""
 
 from __future__ import annotations
 
@@ -8,11 +8,22 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
+SOURCE = ROOT / "src" / "privem"
 PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
+WIDTH = 120
 
 
-def python_blocks(page: Path) -> list[str]:
-    return re.findall(r"^```python\n(.*?)^```", page.read_text(), re.DOTALL | re.MULTILINE)
+def name_of(page: Path) -> str:
+    return page.relative_to(ROOT).as_posix()
+
+
+def fences(page: Path, language: str) -> list[str]:
+    text = page.read_text("utf-8")
+    return re.findall(rf"^```{language}\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
+
+
+def prose(page: Path) -> str:
+    return re.sub(r"^```.*?^```", "", page.read_text("utf-8"), flags=re.DOTALL | re.MULTILINE)
 
 
 @pytest.mark.parametrize(
@@ -21,7 +32,7 @@ def python_blocks(page: Path) -> list[str]:
 def test_examples_run(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    blocks = python_blocks(ROOT / name)
+    blocks = fences(ROOT / name, "python")
     assert blocks
     monkeypatch.chdir(tmp_path)
     namespace: dict[str, object] = {"__name__": "__main__"}
@@ -35,16 +46,140 @@ def test_examples_run(
         assert (tmp_path / "model.json").exists()
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_links_between_pages_lead_somewhere(page: Path) -> None:
-    for target in re.findall(r"\]\(([^)#\s]+)(?:#[^)]*)?\)", page.read_text()):
-        if not target.startswith("http"):
-            assert (page.parent / target).exists(), target
+def anchors(page: Path) -> set[str]:
+    """The anchors of a page's headings, as GitHub makes them."""
+    headings = re.findall(r"^#+ (.+)$", prose(page), re.MULTILINE)
+    words = (re.sub(r"[^\w\- ]", "", heading.lower()) for heading in headings)
+    return {heading.strip().replace(" ", "-") for heading in words}
 
 
-def test_the_picture_of_the_layers_names_every_package() -> None:
-    text = (ROOT / "docs" / "all-of-privem.md").read_text()
-    for path in (ROOT / "src" / "privem").iterdir():
-        if path.name.startswith("_") or path.suffix not in ("", ".py"):
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_links_lead_somewhere(page: Path) -> None:
+    for target in re.findall(r"\]\(([^)\s]+)\)", prose(page)):
+        if target.startswith("http"):
             continue
-        assert re.search(rf"\b{path.stem}\b", text), path.stem
+        path, _, anchor = target.partition("#")
+        found = page.parent / path if path else page
+        assert found.exists(), target
+        if anchor:
+            assert anchor in anchors(found), target
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_lines_are_short(page: Path) -> None:
+    """Tables and lines with an address may be longer."""
+    long = [
+        f"line {number}: {len(line)} characters"
+        for number, line in enumerate(page.read_text("utf-8").splitlines(), 1)
+        if len(line) > WIDTH and not line.lstrip().startswith("|") and "://" not in line
+    ]
+    assert long == []
+
+
+def test_papers_are_cited_by_author() -> None:
+    """Our numbers for the papers, 000 to 004, appear in docs/papers.md only."""
+    number = re.compile(r"(?<![\d.,_])00[0-4](?![\d,]*\d)")
+    files = [*PAGES, *SOURCE.rglob("*.py")]
+    found = [
+        f"{name_of(file)}:{at}: {line.strip()}"
+        for file in files
+        if file != ROOT / "docs" / "papers.md"
+        for at, line in enumerate(file.read_text("utf-8").splitlines(), 1)
+        if number.search(line)
+    ]
+    assert found == []
+
+
+def test_cited_works_are_listed() -> None:
+    """Every "Author 2020" on a page or in the code is in the tables of docs/papers.md."""
+    listed = (ROOT / "docs" / "papers.md").read_text("utf-8")
+    cited = re.compile(r"([A-Z]\w+(?:(?:, [A-Z]\w+)* and [A-Z]\w+| et al\.)?) \(?((?:19|20)\d\d)\b")
+    places = ("CCS", "ECAI", "AISTATS", "December", "Fall")  # a year may also follow these
+    missing = set()
+    for file in [*PAGES, *SOURCE.rglob("*.py")]:
+        text = re.sub(r"\s+(?:#\s*)?", " ", file.read_text("utf-8"))
+        for author, year in cited.findall(text):
+            if author not in places and f"{author} {year}" not in listed:
+                missing.add(f"{name_of(file)}: {author} {year}")
+    assert missing == set()
+
+
+def modules() -> dict[str, Path]:
+    """Every module by its dotted path below privem."""
+    found = {}
+    for path in SOURCE.rglob("*.py"):
+        parts = path.relative_to(SOURCE).with_suffix("").parts
+        found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
+    return found
+
+
+def resolves(name: str, known: dict[str, Path]) -> bool:
+    """Whether a dotted name is a module, or something that a module defines."""
+    for cut in range(name.count(".") + 1):
+        module, *rest = name.rsplit(".", cut) if cut else (name,)
+        matches = [p for m, p in known.items() if m == module or m.endswith("." + module)]
+        for path in matches:
+            text = path.read_text("utf-8")
+            if all(re.search(rf"\b{re.escape(part)}\b", text) for part in rest):
+                return True
+    return False
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_names_of_code_exist(page: Path) -> None:
+    """Paths of files, and dotted names that begin with a package of ours, in backticks."""
+    if page.name == "CHANGELOG.md":
+        return  # it names what there was
+    known = modules()
+    # Packages that there were once, so that an old name does not pass for somebody else's.
+    packages = {name.partition(".")[0] for name in known} | {"sources", "plans", "estimators"}
+    files = {name_of(path) for path in ROOT.rglob("*") if ".git" not in path.parts}
+    wrong = []
+    for code in re.findall(r"`([^`\n]+)`", prose(page)):
+        if re.fullmatch(r"[\w./-]+\.py|(?:tests|src|benchmarks|experiments)/[\w./-]*", code):
+            path = code.rstrip("/")
+            if not any(file == path or file.endswith("/" + path) for file in files):
+                wrong.append(code)
+        elif re.fullmatch(r"[a-z_]+(?:\.\w+)+", code):
+            name = code.removeprefix("privem.")
+            if name.partition(".")[0] in packages and not resolves(name, known):
+                wrong.append(code)
+    assert wrong == []
+
+
+def drawn() -> list[str]:
+    """The paths below src/privem in the diagram of docs/all-of-privem.md."""
+    (tree,) = [
+        block
+        for block in fences(ROOT / "docs" / "all-of-privem.md", "text")
+        if block.startswith("src/privem/")
+    ]
+    paths: list[str] = []
+    folders: list[str] = []
+    for line in tree.splitlines()[1:]:
+        depth = (len(line) - len(line.lstrip())) // 2 - 1
+        names = re.match(r"\s*((?:[\w<>/.]+(?:, )?)+)", line)
+        assert names, line
+        folders = folders[:depth]
+        for name in names[1].split(", "):
+            paths.append("/".join([*folders, name.rstrip("/")]))
+        if names[1].endswith("/"):
+            folders.append(names[1].rstrip("/"))
+    return paths
+
+
+def test_the_diagram_is_true() -> None:
+    """Everything drawn exists, and every module and package at the top is drawn."""
+    paths = drawn()
+    for path in paths:
+        if "<" in path:
+            folders = [f for f in (SOURCE / "models").iterdir() if (f / "declaration.py").exists()]
+            assert folders
+            continue
+        assert (SOURCE / path).exists(), path
+    top = {
+        path.name
+        for path in SOURCE.iterdir()
+        if not path.name.startswith(("_", "py.typed")) and path.suffix in ("", ".py")
+    }
+    assert top - {path.partition("/")[0] for path in paths} == set()
