@@ -17,7 +17,7 @@ import numpy as np
 from sklearn.mixture import GaussianMixture as Theirs
 
 from privem import GaussianMixture as Ours
-from privem.kernels.quadratic import Features
+from privem.kernels.mixture import Features
 
 from .data import Array, clusters, start_values
 from .table import verdict

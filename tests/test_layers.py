@@ -160,7 +160,7 @@ def test_a_planted_violation_is_caught(path, text, complaint):
             "privem/models/gaussian_mixture/plan.py",
             "from ..noise.exact import Exact\nfrom ..models import kmeans",
         ),
-        ("privem/kernels/direct.py", "from ..tree import Array"),
+        ("privem/kernels/whitened.py", "from ..tree import Array"),
         ("privem/cli/main.py", "from .. import GaussianMixture, __version__"),
         ("privem/demo.py", "def f():\n    import matplotlib"),
         ("privem/demo.py", "if TYPE_CHECKING:\n    from torch import Tensor"),

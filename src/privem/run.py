@@ -49,7 +49,7 @@ def run(
     Examples
     --------
     >>> import numpy as np
-    >>> from privem.blocks.frame import FramePlan
+    >>> from privem.blocks.moments import FramePlan
     >>> from privem.data import LocalSource, read_rows
     >>> source = LocalSource(read_rows(np.array([[1.0], [2.0], [6.0]])))
     >>> float(run(FramePlan(["height"]), source).mean[0])

@@ -17,12 +17,12 @@ from privem.blocks.gradients import (
     SymmetricRegressionGradient,
 )
 from privem.blocks.norms import NormQuery, SquaresQuery
-from privem.blocks.private_moments import BoundedMomentsQuery
 from privem.blocks.region import Region
 from privem.blocks.robust_mean import RobustMeanQuery
 from privem.blocks.sensitivity import MomentWeights
-from privem.blocks.shrink import clip_radius
+from privem.blocks.shrinkage import clip_radius
 from privem.models.categorical_mixture.model import Classes, ClassQuery, PairsQuery
+from privem.models.factor_analysis.query import BoundedMomentsQuery
 from privem.models.gaussian_mixture.log_density import LogDensityQuery, highest, lowest
 from privem.models.gaussian_mixture.model import Mixture
 from privem.models.gaussian_mixture.query import BoundedQuery

@@ -17,7 +17,7 @@ from privem import (
     SymmetricMixture,
     SymmetricRegressionMixture,
 )
-from privem.blocks.frame import FramePlan
+from privem.blocks.moments import FramePlan
 from privem.cli.progress import FitProgress
 from privem.core import Stage
 from privem.declaration import declarations

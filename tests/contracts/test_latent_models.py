@@ -14,7 +14,7 @@ from hypothesis.extra.numpy import arrays
 
 from privem.blocks.region import Region
 from privem.blocks.sensitivity import MomentWeights
-from privem.blocks.shrink import clip_radius
+from privem.blocks.shrinkage import clip_radius
 from privem.core import Block, Release, Scratch
 from privem.data import LocalSource, read_rows
 from privem.em import ExactEM

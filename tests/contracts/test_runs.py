@@ -8,7 +8,7 @@ import pytest
 from sklearn.exceptions import ConvergenceWarning
 
 from privem import FactorAnalysis, GaussianMixture, KMeans
-from privem.blocks.frame import FramePlan
+from privem.blocks.moments import FramePlan
 from privem.core import Block
 from privem.data import ArrayRows, LocalSource, read_rows
 from privem.models.gaussian_mixture.model import COVARIANCE_TYPES

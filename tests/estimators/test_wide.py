@@ -9,9 +9,8 @@ from sklearn.decomposition import FactorAnalysis as Reference
 from sklearn.exceptions import ConvergenceWarning
 
 from privem import FactorAnalysis, GaussianMixture, KMeans
-from privem.blocks.krylov import Krylov
+from privem.blocks.krylov import Krylov, ProductsQuery
 from privem.blocks.moments import MANY_COLUMNS
-from privem.blocks.products import ProductsQuery
 from privem.core import Block
 from privem.data import LocalSource, read_rows
 from privem.kernels.scratch import Scratch

@@ -12,13 +12,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from privem import FactorAnalysis, GaussianMixture, KMeans
-from privem.blocks.private_moments import BoundedMomentsQuery
 from privem.blocks.region import Region
 from privem.blocks.sensitivity import MomentWeights
 from privem.core import Block, Stage
 from privem.data import LocalSource, read_file, read_rows
 from privem.data.owned import per_person
 from privem.estimator import opening
+from privem.models.factor_analysis.query import BoundedMomentsQuery
 from privem.models.gaussian_mixture.model import Mixture
 from privem.models.gaussian_mixture.query import BoundedQuery
 from privem.models.kmeans.query import BoundedClusterQuery

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from privem.blocks.shrink import james_stein
+from privem.blocks.shrinkage import james_stein
 from privem.models.symmetric.course import Course, shortened
 from privem.models.symmetric.model import Symmetric
 

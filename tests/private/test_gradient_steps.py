@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from privem.blocks.shrink import james_stein
+from privem.blocks.shrinkage import james_stein
 from privem.models.symmetric.gradient_plan import stands_out
 
 

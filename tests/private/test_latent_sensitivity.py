@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from privem.blocks.region import Region
 from privem.blocks.sensitivity import MomentWeights
-from privem.blocks.shrink import clip_radius
+from privem.blocks.shrinkage import clip_radius
 from privem.core import Block, Scratch
 from privem.models.categorical_mixture.model import Classes, ClassQuery, PairsQuery
 from privem.models.missing_regression.moments import ObservedMomentsQuery, ScalesQuery

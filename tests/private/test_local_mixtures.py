@@ -13,7 +13,7 @@ from privem import CategoricalMixture, RegressionMixture, load
 from privem.audit import audit_model_file, recount
 from privem.blocks.cells import Cell
 from privem.blocks.sensitivity import MomentWeights
-from privem.blocks.shrink import clip_radius
+from privem.blocks.shrinkage import clip_radius
 from privem.budget import Allowance, Part
 from privem.core import Block, Scratch, Stage
 from privem.data import ArrayRows, read_file

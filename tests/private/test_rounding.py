@@ -9,13 +9,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from privem.blocks.count import MOST_ROWS, CountQuery
-from privem.blocks.private_moments import BoundedMomentsQuery
 from privem.blocks.region import Region
 from privem.blocks.sensitivity import MomentWeights
-from privem.blocks.shrink import clip_radius
+from privem.blocks.shrinkage import clip_radius
 from privem.core import Block, Scratch
-from privem.kernels.pooled import raised
+from privem.kernels.whitened import raised
 from privem.linalg import symmetric_pairs
+from privem.models.factor_analysis.query import BoundedMomentsQuery
 from privem.models.gaussian_mixture.model import Mixture
 from privem.models.gaussian_mixture.query import BoundedQuery
 from privem.models.gaussian_mixture.rounding import CAP

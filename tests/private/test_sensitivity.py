@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 
 from privem.blocks.bounds import OctaveQuery, PlaceQuery
 from privem.blocks.count import CountQuery
-from privem.blocks.private_moments import BoundedMomentsQuery
 from privem.blocks.region import Region
 from privem.blocks.sensitivity import MomentWeights
-from privem.blocks.shrink import clip_radius
+from privem.blocks.shrinkage import clip_radius
 from privem.core import Block, Scratch
+from privem.models.factor_analysis.query import BoundedMomentsQuery
 from privem.models.gaussian_mixture.model import Mixture
 from privem.models.gaussian_mixture.query import RECIPES, BoundedQuery
 from privem.models.kmeans.private_plan import KMEANS_RECIPES, _weights

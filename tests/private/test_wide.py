@@ -11,7 +11,7 @@ from sklearn.base import clone
 
 from privem import GaussianMixture, KMeans
 from privem.blocks.sensitivity import MomentWeights
-from privem.blocks.shrink import clip_radius
+from privem.blocks.shrinkage import clip_radius
 from privem.models.gaussian_mixture.model import Mixture
 from privem.models.gaussian_mixture.query import BoundedQuery
 from privem.models.kmeans.frame import frame_sizes

@@ -10,8 +10,6 @@ from scipy.spatial.distance import pdist
 from ..tree import Array
 from .region import Region
 
-__all__ = ["filled", "pack"]
-
 
 def filled(region: Region) -> tuple[Array, Array]:
     """Mean and covariance, in unit coordinates, of records spread evenly over a region."""

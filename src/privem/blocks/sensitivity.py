@@ -20,7 +20,7 @@ and |u|^2 |u'|^2 >= c^2 in h. *tied* pools sum_k g_k svec(u_k u_k'): its norm is
 its inner product is sum_kl g_k g'_l c_kl^2 >= sum_k g_k g'_k c_kk^2. Each time the bounds above
 hold unchanged.
 
-*One factor per record* (tied and whitened, :mod:`privem.kernels.pooled`): a record contributes
+*One factor per record* (tied and whitened, :mod:`privem.kernels.whitened`): a record contributes
 ``g_k (w0, w1 s v_k)`` and ``w2 sum_k g_k s svec(v_k v_k')``, 0 <= s <= 1, where not each |v_k| but
 their mean is bounded: s Q <= r^2 with Q = sum_k g_k |v_k|^2. The norm of all sums is s (sum_k g_k^2
 |v_k|^2)^(1/2) <= s sqrt(Q) <= r, that of the second moment at most s Q <= r^2, so |f|^2 <= B as
@@ -72,8 +72,7 @@ import numpy as np
 
 from ..tree import Array
 from . import conditions
-
-__all__ = ["MomentWeights", "apart", "capped"]
+from .region import Region
 
 _UP = 1 + 2.0**-40  # upward margin on every sensitivity
 
@@ -151,6 +150,16 @@ class MomentWeights:
         """Powers and products of weights and radius are numbers too."""
         conditions.ordinary(self.w0, self.w1, self.w2, zero=True)
         conditions.ordinary(self.radius)
+
+
+def check_bounded(
+    region: Region, weights: MomentWeights, cap_weight: float, d: int, covered: bool = True
+) -> None:
+    """Region, weights and cap; records measured from its centre (``covered``) are in the radius."""
+    region.check(d)
+    weights.check()
+    conditions.ordinary(cap_weight)
+    conditions.need(not covered or weights.radius >= region.reach)
 
 
 def apart(part: str, kind: str, shape: str, neighbours: str, d: int, radius: float) -> float:

@@ -8,8 +8,6 @@ from numpy.typing import NDArray
 from ..tree import Array
 from .scratch import Scratch
 
-__all__ = ["nearest", "nearest_block_rows", "nearest_centre"]
-
 # Records with more columns than this are not transposed. Measured: transposing takes a tenth of the
 # time of a k-means fit at 64 columns, a third at 256.
 _LONG = 64

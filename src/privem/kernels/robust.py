@@ -29,8 +29,6 @@ from scipy.special import ndtr
 from ..tree import Array
 from .scratch import Scratch
 
-__all__ = ["ERROR", "TOP", "robust_bound", "robust_rows", "smoothed_truncation"]
-
 TOP = 2 * math.sqrt(2) / 3
 """The largest value of phi."""
 ERROR = 2.0**-40

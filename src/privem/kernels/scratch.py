@@ -10,8 +10,6 @@ import numpy as np
 
 from ..tree import Array
 
-__all__ = ["Scratch", "short_buffers"]
-
 
 @contextmanager
 def short_buffers() -> Iterator[None]:

@@ -11,9 +11,8 @@ from privem.accounting import Composed, Failure, Gaussian, Laplace, compose, eps
 from privem.accounting.gdp import hockey_stick
 from privem.blocks.bounds import OctaveQuery, PlaceQuery
 from privem.blocks.count import CountQuery
+from privem.blocks.krylov import ProductsQuery
 from privem.blocks.moments import MomentsQuery, SumsQuery
-from privem.blocks.private_moments import BoundedMomentsQuery
-from privem.blocks.products import ProductsQuery
 from privem.blocks.sensitivity import MomentWeights
 from privem.core import Group, Spent
 from privem.federation import Federation, Party
@@ -23,6 +22,7 @@ from privem.federation.party.party import account_of
 from privem.federation.wire.codec import BadMessage
 from privem.federation.wire.messages import Question
 from privem.models.categorical_mixture.model import PairsQuery
+from privem.models.factor_analysis.query import BoundedMomentsQuery
 from privem.models.kmeans.grid import GridQuery
 from privem.noise.discrete import Discrete
 from privem.noise.exact import Exact

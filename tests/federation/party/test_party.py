@@ -8,9 +8,8 @@ import pytest
 from privem import GaussianMixture, KMeans
 from privem.blocks.bounds import OctaveQuery, PlaceQuery
 from privem.blocks.count import CountQuery
+from privem.blocks.krylov import ProductsQuery
 from privem.blocks.moments import MomentsQuery, SumsQuery
-from privem.blocks.private_moments import BoundedMomentsQuery
-from privem.blocks.products import ProductsQuery
 from privem.blocks.region import Region
 from privem.blocks.sensitivity import MomentWeights
 from privem.core import Spent
@@ -23,6 +22,7 @@ from privem.federation.wire.messages import (
     read_reply,
 )
 from privem.federation.wire.queries import check_query
+from privem.models.factor_analysis.query import BoundedMomentsQuery
 from privem.models.gaussian_mixture.model import Mixture, MixtureQuery
 from privem.models.gaussian_mixture.query import BoundedQuery
 from privem.models.kmeans.query import BoundedClusterQuery

@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 
 from privem.blocks.conditions import MOST_AT_A_TIME, MOST_SUMS
+from privem.blocks.krylov import ProductsQuery
 from privem.blocks.moments import MomentsQuery
-from privem.blocks.private_moments import BoundedMomentsQuery
-from privem.blocks.products import ProductsQuery
 from privem.blocks.region import Region
 from privem.blocks.sensitivity import MomentWeights
 from privem.core import Stage
@@ -19,6 +18,7 @@ from privem.federation.wire.codec import MAX_BYTES, MAX_HEADER, BadMessage, deco
 from privem.federation.wire.messages import Question, Request, RunTerms
 from privem.federation.wire.queries import check_query
 from privem.models.categorical_mixture.model import Classes, ClassQuery
+from privem.models.factor_analysis.query import BoundedMomentsQuery
 from privem.models.gaussian_mixture.assigned import AssignedQuery
 from privem.models.gaussian_mixture.model import (
     COVARIANCE_TYPES,

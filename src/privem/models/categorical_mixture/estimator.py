@@ -30,7 +30,7 @@ from ...estimator.opening import weights_of, without_values
 from ...estimator.synthetic import to_frame
 from ...federation import Federation
 from ...ground import Preamble
-from ...kernels.softmax import log_normaliser
+from ...kernels.mixture import log_normaliser
 from ...parameters import (
     check_float,
     check_int,

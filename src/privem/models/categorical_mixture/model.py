@@ -30,9 +30,9 @@ from numpy.typing import NDArray
 from ...blocks import conditions
 from ...blocks.rounding import gamma
 from ...blocks.sensitivity import capped
-from ...blocks.shrink import james_stein
+from ...blocks.shrinkage import james_stein
 from ...core import Block, Group, Release, Scratch
-from ...kernels.softmax import log_normaliser
+from ...kernels.mixture import log_normaliser
 from ...linalg import smat, svec
 from ...tree import Array
 

@@ -16,15 +16,12 @@ from typing import Any
 
 import numpy as np
 
-from ...blocks.frame import FramePlan
-from ...blocks.moments import Frame
-from ...blocks.products import ProductsQuery
+from ...blocks.krylov import ProductsQuery
+from ...blocks.moments import Frame, FramePlan
 from ...core import Release, Stage
 from ...noise.exact import Exact
 from ...tree import Array
 from .model import Covariance, LowRank, Whole
-
-__all__ = ["CovariancePlan"]
 
 # Vectors more than rows, so that a random square matrix, which may be nearly singular, is none.
 _SPARE = 8

@@ -27,6 +27,7 @@ MODELS: tuple[Declaration, ...] = (
         "fa",
         "factor analysis",
         count="n_components",
+        queries=("models.factor_analysis.query",),
         audit_case=lambda s: AuditCase(s.cluster, [1.0], [-1.0], {"n_components": 1}),
         figures=_figures,
         table=_table,

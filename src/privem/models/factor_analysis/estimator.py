@@ -41,8 +41,6 @@ from .model import (
 from .private_plan import FACTOR_RECIPES, PrivateCovarianceFit, PrivateCovariancePlan
 from .rotation import rotate
 
-__all__ = ["FactorAnalysis"]
-
 _MOST_FRAMED = 1024  # features
 
 

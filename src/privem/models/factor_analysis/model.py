@@ -16,16 +16,6 @@ from scipy.linalg import eigh
 
 from ...tree import Array
 
-__all__ = [
-    "Covariance",
-    "Factors",
-    "LowRank",
-    "Whole",
-    "eigen_updates",
-    "em_updates",
-    "initial_factors",
-]
-
 # Scikit-learn's guard against a noise variance of zero.
 _SMALL = 1e-12
 

@@ -8,17 +8,15 @@ from typing import Any
 
 import numpy as np
 
-from ...blocks.private_moments import BoundedMomentsQuery, NoisyMoments
 from ...blocks.sensitivity import MomentWeights
-from ...blocks.shrink import clip_radius, consistency
+from ...blocks.shrinkage import clip_radius, consistency
 from ...budget import Allowance, Part
 from ...core import Release, Stage
 from ...ground import Ground, Preamble
 from ...tree import Array
 from ..gaussian_mixture.model import Mixture
 from ..gaussian_mixture.query import BoundedQuery
-
-__all__ = ["FACTOR_RECIPES", "PrivateCovarianceFit", "PrivateCovariancePlan"]
+from .query import BoundedMomentsQuery, NoisyMoments
 
 FACTOR_RECIPES = {"whitened": "gaussian", "joint": "gaussian"}
 _FRAME_SHARES = (0.3, 0.7)

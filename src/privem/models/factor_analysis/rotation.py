@@ -6,8 +6,6 @@ import numpy as np
 
 from ...tree import Array
 
-__all__ = ["rotate"]
-
 
 def rotate(components: Array, method: str, tol: float = 1e-6, max_iter: int = 100) -> Array:
     """Rotate loadings (q, d) by varimax or quartimax (Kaiser 1958), by repeated polar factors.

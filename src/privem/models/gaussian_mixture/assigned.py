@@ -14,8 +14,6 @@ from ...linalg import svec
 from ...tree import Array
 from .model import COVARIANCE_TYPES, MixtureSums, largest_second, most_sums
 
-__all__ = ["AssignedQuery"]
-
 
 @dataclass(frozen=True)
 class AssignedQuery:

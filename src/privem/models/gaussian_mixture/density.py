@@ -11,12 +11,10 @@ from sklearn.base import DensityMixin
 from sklearn.utils.validation import check_is_fitted
 
 from ...core import Block, Scratch
-from ...kernels.softmax import log_normaliser
+from ...kernels.mixture import log_normaliser
 from ...tree import Array
 from .model import Mixture, MixtureQuery
 from .score import PrivatelyScored
-
-__all__ = ["MixtureDensity"]
 
 
 class MixtureDensity(DensityMixin, PrivatelyScored):  # type: ignore[misc]

@@ -33,8 +33,6 @@ from .plan import MixturePlan
 from .shapes import as_asked
 from .start import given_prior, given_start, starts
 
-__all__ = ["GaussianMixture"]
-
 _INITS = ("kmeans", "k-means++", "random", "random_from_data")
 
 

@@ -19,8 +19,6 @@ from .prior import Prior
 from .private_plan import MOST_ITERATIONS, PrivateMixture, Structure
 from .query import releases
 
-__all__ = ["PrivateMixtureFit", "PrivateMixturePlan", "to_data", "to_unit"]
-
 _FRAME_SHARE = (0.045, 0.105)
 # Iterations reserved for when neither the caller nor the noise level can say.
 _ITERATIONS = 10

@@ -16,7 +16,7 @@ import numpy as np
 
 from ...blocks.region import Region
 from ...blocks.sensitivity import MomentWeights
-from ...blocks.shrink import (
+from ...blocks.shrinkage import (
     clip_radius,
     consistency,
     james_stein,
@@ -31,8 +31,6 @@ from ...linalg import smat
 from ...tree import Array
 from .model import Mixture
 from .query import BoundedQuery, BoundedSums
-
-__all__ = ["PrivateGaussian", "frame_size", "only_variances"]
 
 # Up to so many columns the frame of a diag or spherical mixture is a full covariance: see
 # :mod:`privem.models.kmeans.frame`.

@@ -21,8 +21,6 @@ from ...core import Block, Group, Scratch
 from ...tree import Array
 from .model import Mixture
 
-__all__ = ["LogDensityQuery", "ScoreSums", "highest", "lowest"]
-
 _UP = 1 + 2.0**-40
 # Far beyond any record, and still a number when whitened and squared.
 _HUGE = 1e100

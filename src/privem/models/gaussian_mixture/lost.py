@@ -17,8 +17,6 @@ from numpy.typing import NDArray
 from ...tree import Array
 from .model import Mixture
 
-__all__ = ["background", "copied", "restarted"]
-
 # Halves of a component lie so many deviations from its mean, along its longest axis.
 _APART = 0.7
 

@@ -23,8 +23,8 @@ from ...blocks import conditions
 from ...blocks.moments import Frame
 from ...blocks.region import farthest
 from ...core import Block, Release, Scratch
-from ...kernels.direct import direct_block_rows, log_joint_direct, responsibility_sums_direct
-from ...kernels.quadratic import Features, log_joint, responsibility_sums
+from ...kernels.mixture import Features, log_joint, responsibility_sums
+from ...kernels.whitened import differences_block_rows, exact_log_joint, exact_sums
 from ...linalg import (
     floor_eigenvalues,
     invert_cholesky,
@@ -36,15 +36,6 @@ from ...linalg import (
 )
 from ...tree import Array
 from .prior import Prior
-
-__all__ = [
-    "COVARIANCE_TYPES",
-    "GaussianMixtureModel",
-    "Mixture",
-    "MixtureQuery",
-    "MixtureSums",
-    "direct_is_faster",
-]
 
 COVARIANCE_TYPES = ("full", "tied", "diag", "spherical")
 _KIND = {"full": "full", "tied": "linear", "diag": "square", "spherical": "norm"}
@@ -198,7 +189,7 @@ class MixtureQuery:
     def block_rows(self) -> int:
         """Rows per call: several of the kernel's tiles, so that a block's bookkeeping is cheap."""
         components, d = self.mixture.means.shape
-        return direct_block_rows(d) if self.direct else 4 * self.features.tile_rows(components)
+        return differences_block_rows(d) if self.direct else 4 * self.features.tile_rows(components)
 
     @cached_property
     def origins(self) -> Array:
@@ -238,7 +229,7 @@ class MixtureQuery:
         """Log joint density of each component and record, (K, b)."""
         m = self.mixture
         if self.direct:
-            return log_joint_direct(rows, m.means, m.whiteners, m.constants, scratch)
+            return exact_log_joint(rows, m.means, m.whiteners, m.constants, scratch)
         joint = log_joint(self.features, self.coefficients, rows, self.origin, scratch)
         if m.covariance_type == "tied":
             white = (rows - self.origin) @ m.whiteners[0].T
@@ -251,7 +242,7 @@ class MixtureQuery:
         d = len(self.origin)
         if self.direct:
             kind = {"tied": "full"}.get(m.covariance_type, self.features.kind)
-            count, total, second, evidence = responsibility_sums_direct(
+            count, total, second, evidence = exact_sums(
                 block.X, m.means, m.whiteners, m.constants, block.weight, kind, scratch
             )
             if kind == "full":

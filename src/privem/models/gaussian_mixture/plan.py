@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ...blocks.frame import FramePlan
-from ...blocks.moments import MANY_COLUMNS, Frame
+from ...blocks.moments import MANY_COLUMNS, Frame, FramePlan
 from ...core import Release, Stage
 from ...em import ExactEM, Fit
 from ...noise.exact import Exact
@@ -19,8 +18,6 @@ from ..kmeans.start import SplitStart
 from .assigned import AssignedQuery
 from .model import GaussianMixtureModel, Mixture
 from .prior import Prior
-
-__all__ = ["MixturePlan", "Start"]
 
 
 @dataclass(frozen=True)

@@ -16,8 +16,6 @@ from ...tree import Array
 if TYPE_CHECKING:
     from .model import Mixture
 
-__all__ = ["Prior"]
-
 
 @dataclass(frozen=True)
 class Prior:

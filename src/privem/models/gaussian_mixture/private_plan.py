@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from ...blocks.packing import filled, pack
 from ...blocks.region import Region
 from ...blocks.sensitivity import MomentWeights, apart
-from ...blocks.shrink import (
+from ...blocks.shrinkage import (
     clip_radius,
     consistency,
     james_stein,
@@ -31,8 +31,6 @@ from .model import Mixture
 from .prior import Prior
 from .query import TAIL, BoundedQuery, BoundedSums, releases
 from .shapes import LEAST_STEP, Parts, as_asked, as_type, shared_consistency, unwhiten, whiten
-
-__all__ = ["PrivateMixture", "Structure", "choose"]
 
 # Nor is a whitened covariance trusted to grow further than this in one iteration. It never shrinks
 # below the noise on it, or small components would walk to nothing.

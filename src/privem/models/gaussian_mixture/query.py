@@ -4,7 +4,7 @@ Each component's records are measured in that component's own coordinates, white
 that are already public: u_k = W_k (y - m_k). Beyond a radius r they count less: with s = min(1,
 (r / |u_k|)^2), what is summed is s u_k, at most r, and s u_k u_k', at most r^2. The noise then
 shrinks with the component. Where all components share a covariance, one s per record serves all of
-them (:mod:`privem.kernels.pooled`). The ``joint`` frame measures all records from the region's
+them (:mod:`privem.kernels.whitened`). The ``joint`` frame measures all records from the region's
 centre instead.
 """
 
@@ -17,21 +17,23 @@ from functools import cached_property
 import numpy as np
 
 from ...blocks import conditions
-from ...blocks.private_moments import check_bounded
 from ...blocks.region import Region
-from ...blocks.sensitivity import MomentWeights, apart, capped
-from ...blocks.shrink import clip_radius
+from ...blocks.sensitivity import MomentWeights, apart, capped, check_bounded
+from ...blocks.shrinkage import clip_radius
 from ...core import Block, Group, Scratch
-from ...kernels.direct import whiten
-from ...kernels.pooled import pooled_sums, pooled_tile_rows
-from ...kernels.quadratic import Features, Place
-from ...kernels.whitened import by_differences, by_products, differences_block_rows
+from ...kernels.mixture import Features, Place
+from ...kernels.whitened import (
+    by_differences,
+    by_products,
+    differences_block_rows,
+    pooled_sums,
+    pooled_tile_rows,
+    whiten,
+)
 from ...linalg import smat, svec, symmetric_scale
 from ...tree import Array
 from .model import Mixture, MixtureQuery, direct_is_faster, most_sums
 from .rounding import CAP, MixtureRounding
-
-__all__ = ["RECIPES", "TAIL", "BoundedQuery", "BoundedSums", "releases"]
 
 # Which noise the counts, sums and second moments get when they are released apart (Park et al.).
 RECIPES: dict[str, tuple[str, str, str] | None] = {

@@ -14,14 +14,15 @@ import numpy as np
 from ...blocks.region import Region
 from ...blocks.rounding import U, gamma
 from ...blocks.sensitivity import MomentWeights
-from ...kernels.pooled import PIECE as POOLED
-from ...kernels.pooled import pooled_tile_rows
-from ...kernels.quadratic import Features
-from ...kernels.whitened import PIECE, differences_block_rows
+from ...kernels.mixture import Features
+from ...kernels.whitened import (
+    PIECE,
+    POOLED_PIECE,
+    differences_block_rows,
+    pooled_tile_rows,
+)
 from ...tree import Array
 from .model import Mixture
-
-__all__ = ["CAP", "MixtureRounding"]
 
 # Squared distances enter responsibilities up to here when differences are formed: exp(-700) is
 # nothing, and rounding errors stay in proportion.
@@ -133,8 +134,8 @@ class MixtureRounding:
         off = 2 * log_error + gamma(2 * components + 8192)
         off += (4 * log_error + gamma(2 * components + 64)) * w.radius**2
         moved = w.w1 * off / w.radius + w.w2 * off + self._moved(2 * shift)
-        tiles = pooled_tile_rows(components, d) // POOLED
-        sums = gamma(POOLED + self.tiles * tiles + components + 4 * d + 64)
+        tiles = pooled_tile_rows(components, d) // POOLED_PIECE
+        sums = gamma(POOLED_PIECE + self.tiles * tiles + components + 4 * d + 64)
         return self._contribution(log_error, moved, sums) + self._raw(sums)
 
     def _sums(self, features: Features) -> float:

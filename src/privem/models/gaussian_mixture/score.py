@@ -23,8 +23,6 @@ from .log_density import LogDensityQuery, highest, lowest
 from .model import Mixture
 from .score_plan import PrivateScorePlan
 
-__all__ = ["PrivateScore", "PrivatelyScored"]
-
 
 @dataclass(frozen=True, eq=False, repr=False)
 class PrivateScore(Measured):

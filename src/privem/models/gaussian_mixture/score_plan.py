@@ -14,8 +14,6 @@ from ...core import Release, Stage
 from ...ground import Preamble
 from .log_density import LogDensityQuery
 
-__all__ = ["PrivateScorePlan"]
-
 
 @dataclass(frozen=True)
 class PrivateScorePlan:

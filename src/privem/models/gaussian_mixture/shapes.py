@@ -11,8 +11,6 @@ from scipy.stats import chi2
 from ...tree import Array
 from .model import Mixture
 
-__all__ = ["LEAST_STEP", "Parts", "as_asked", "as_type", "shared_consistency", "unwhiten", "whiten"]
-
 # No whitened covariance is trusted to shrink further than this in one iteration.
 LEAST_STEP = 0.25
 
@@ -115,7 +113,7 @@ def unwhiten(state: Mixture, white: Array) -> Array:
 
 
 def shared_consistency(state: Mixture, radius: float) -> float:
-    """As :func:`privem.blocks.shrink.consistency`, with one factor per record, of a tied mixture.
+    """As :func:`~privem.blocks.shrinkage.consistency`, one factor per record, of a tied mixture.
 
     A record of the k-th component is taken to have F = q - 2 log t, with t that of its mean.
     """

@@ -17,8 +17,6 @@ from .prior import Prior
 if TYPE_CHECKING:
     from .estimator import GaussianMixture
 
-__all__ = ["given_prior", "starts"]
-
 
 def given_prior(model: GaussianMixture, d: int) -> Prior | None:
     """The prior that the parameters describe, checked."""

@@ -32,8 +32,6 @@ from .model import Clusters
 from .plan import KMeansPlan
 from .private_plan import KMEANS_RECIPES, PrivateKMeansFit, PrivateKMeansPlan
 
-__all__ = ["KMeans"]
-
 
 @dataclass(repr=False, eq=False, kw_only=True)
 class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Estimator):  # type: ignore[misc]

@@ -21,15 +21,13 @@ import numpy as np
 
 from ...blocks.region import Region
 from ...blocks.sensitivity import MomentWeights
-from ...blocks.shrink import clip_radius, consistency, james_stein, soften, soften_each
+from ...blocks.shrinkage import clip_radius, consistency, james_stein, soften, soften_each
 from ...budget import Allowance
 from ...core import Release, Stage
 from ...linalg import smat
 from ...tree import Array
 from ..gaussian_mixture.model import Mixture
 from ..gaussian_mixture.query import BoundedQuery, BoundedSums
-
-__all__ = ["FRAME_SHARES", "ClusterFrame", "frame_sizes"]
 
 FRAME_SHARES = (0.06, 0.10)
 # Up to so many columns the frame has axes of its own. Their covariances are 33,000 numbers there, a

@@ -25,8 +25,6 @@ from ...blocks.sensitivity import capped
 from ...core import Block, Group, Scratch
 from ...tree import Array
 
-__all__ = ["CellCounts", "GridQuery"]
-
 _UP = 1 + 2.0**-40
 # More than any plan asks for, and few enough to hold.
 _MOST_CELLS = 2**20

@@ -28,8 +28,6 @@ from ...tree import Array
 from .grid import CellCounts, GridQuery
 from .lloyd import weighted_kmeans
 
-__all__ = ["MOST_CELLS", "GridStart"]
-
 MOST_CELLS = 4096
 # A cell of average size holds this many deviations of its noise.
 _SIGNAL = 2.0

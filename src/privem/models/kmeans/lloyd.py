@@ -6,8 +6,6 @@ import numpy as np
 
 from ...tree import Array
 
-__all__ = ["weighted_kmeans"]
-
 _ITERATIONS = 30
 # Measured: with more columns than this a matrix product adds points up faster than a pass for each
 # of them, four times as fast at 256 columns and 4 clusters.

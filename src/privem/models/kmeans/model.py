@@ -16,8 +16,6 @@ from ...kernels.nearest import nearest, nearest_block_rows
 from ...linalg import svec
 from ...tree import Array
 
-__all__ = ["ClusterSums", "Clusters", "KMeansModel", "NearestQuery"]
-
 
 @dataclass(frozen=True)
 class Clusters:

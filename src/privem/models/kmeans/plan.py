@@ -8,16 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from ...blocks.frame import FramePlan
-from ...blocks.moments import MANY_COLUMNS, Frame
+from ...blocks.moments import MANY_COLUMNS, Frame, FramePlan
 from ...core import Release, Stage
 from ...em import ExactEM, Fit
 from ...noise.exact import Exact
 from ...tree import Array
 from .model import Clusters, KMeansModel
 from .start import SplitStart
-
-__all__ = ["KMeansPlan", "lloyd"]
 
 
 def lloyd(frame: Frame, start: Clusters, max_iter: int, tol: float) -> ExactEM[Clusters]:

@@ -11,7 +11,7 @@ import numpy as np
 
 from ...blocks.packing import filled, pack
 from ...blocks.sensitivity import MomentWeights
-from ...blocks.shrink import clip_radius, consistency, james_stein
+from ...blocks.shrinkage import clip_radius, consistency, james_stein
 from ...budget import Allowance, Part
 from ...core import Release, Stage
 from ...ground import Ground, Preamble
@@ -19,8 +19,6 @@ from ...tree import Array
 from .frame import FRAME_SHARES, ClusterFrame, frame_sizes
 from .grid_start import MOST_CELLS, GridStart
 from .query import BoundedClusterQuery, BoundedClusterSums, cluster_releases
-
-__all__ = ["KMEANS_RECIPES", "PrivateKMeansFit", "PrivateKMeansPlan"]
 
 # Recipes by name, and the kind of their noise.
 KMEANS_RECIPES = {

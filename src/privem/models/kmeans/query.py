@@ -19,16 +19,13 @@ from functools import cached_property
 import numpy as np
 
 from ...blocks import conditions
-from ...blocks.private_moments import check_bounded
 from ...blocks.region import Region
 from ...blocks.rounding import gamma
-from ...blocks.sensitivity import MomentWeights, apart, capped
+from ...blocks.sensitivity import MomentWeights, apart, capped, check_bounded
 from ...core import Block, Group, Scratch
 from ...kernels.nearest import nearest_block_rows, nearest_centre
 from ...kernels.scratch import short_buffers
 from ...tree import Array
-
-__all__ = ["BoundedClusterQuery", "BoundedClusterSums", "cluster_releases"]
 
 
 @dataclass(frozen=True)

@@ -26,8 +26,6 @@ from ...noise.exact import Exact
 from ...tree import Array
 from .model import Clusters, ClusterSums, KMeansModel, NearestQuery
 
-__all__ = ["SplitStart"]
-
 # Splitting a Gaussian at its middle puts the halves' means at sqrt(2/pi) standard deviations.
 _STEP = float(np.sqrt(2 / np.pi))
 

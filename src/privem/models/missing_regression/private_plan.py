@@ -15,7 +15,7 @@ from ...blocks.gradients import MissingCovariateGradient
 from ...blocks.norms import HALF_OCTAVES, NormQuery
 from ...blocks.region import Region
 from ...blocks.robust_mean import papers_scale
-from ...blocks.shrink import clip_radius, james_stein, operator_noise, soften
+from ...blocks.shrinkage import clip_radius, james_stein, operator_noise, soften
 from ...budget import Allowance, Part
 from ...core import Release, Stage
 from ...ground import Ground, Preamble

@@ -21,7 +21,7 @@ from ...em import Fit
 from ...estimator.inits import given_weights
 from ...estimator.targets import TargetEstimator
 from ...ground import ESTIMATED, Preamble
-from ...kernels.softmax import log_normaliser
+from ...kernels.mixture import log_normaliser
 from ...parameters import check_array_shape, check_float, check_int, check_one_start
 from ...tree import Array
 from .model import Regressions

@@ -23,9 +23,9 @@ from ...blocks import conditions
 from ...blocks.region import Region, farthest
 from ...blocks.rounding import U, gamma
 from ...blocks.sensitivity import MomentWeights, capped
-from ...blocks.shrink import consistency, james_stein, operator_noise, soften, soften_each
+from ...blocks.shrinkage import consistency, james_stein, operator_noise, soften, soften_each
 from ...core import Block, Group, Release, Scratch
-from ...kernels.softmax import log_normaliser
+from ...kernels.mixture import log_normaliser
 from ...linalg import smat, svec
 from ...tree import Array
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ...blocks.frame import FramePlan
+from ...blocks.moments import FramePlan
 from ...blocks.packing import pack
 from ...core import Release, Stage
 from ...em import ExactEM, Fit

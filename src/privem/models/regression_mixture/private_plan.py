@@ -11,7 +11,7 @@ import numpy as np
 
 from ...blocks.region import Region
 from ...blocks.sensitivity import MomentWeights
-from ...blocks.shrink import clip_radius
+from ...blocks.shrinkage import clip_radius
 from ...budget import Allowance, Part
 from ...core import Release, Stage
 from ...ground import Ground, Preamble

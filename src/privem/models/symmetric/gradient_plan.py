@@ -25,7 +25,7 @@ from ...blocks.cells import Cell
 from ...blocks.gradient import BoundedGradientQuery, GradientSums, Squares, reach
 from ...blocks.gradients import Gradient
 from ...blocks.region import Region
-from ...blocks.shrink import consistency
+from ...blocks.shrinkage import consistency
 from ...blocks.slopes import slope
 from ...budget import Part
 from ...core import Release, Stage

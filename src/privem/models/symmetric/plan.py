@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ...blocks.directions import DirectionsQuery
-from ...blocks.frame import FramePlan
+from ...blocks.moments import FramePlan
 from ...blocks.region import Region
 from ...core import Release, Stage
 from ...em import ExactEM, Fit

@@ -17,7 +17,7 @@ from ...blocks.gradients import Gradient, SymmetricGradient, SymmetricRegression
 from ...blocks.norms import SquaresQuery
 from ...blocks.region import Region
 from ...blocks.robust_mean import papers_scale
-from ...blocks.shrink import operator_noise
+from ...blocks.shrinkage import operator_noise
 from ...blocks.slopes import PRODUCT, VECTOR, best_radius
 from ...core import Release, Stage
 from ...linalg import smat, svec

@@ -12,17 +12,14 @@ from typing import Any
 
 import numpy as np
 
-from ..core import Block, Group, Release, Scratch
-from ..linalg import smat, svec
-from ..tree import Array
-from . import conditions
-from .region import Region
-from .rounding import gamma
-from .sensitivity import MomentWeights, capped
-from .shrink import james_stein
-from .spectrum import clean
-
-__all__ = ["BoundedMoments", "BoundedMomentsQuery", "NoisyMoments"]
+from ...blocks import conditions
+from ...blocks.region import Region
+from ...blocks.rounding import gamma
+from ...blocks.sensitivity import MomentWeights, capped, check_bounded
+from ...blocks.shrinkage import clean, james_stein
+from ...core import Block, Group, Release, Scratch
+from ...linalg import smat, svec
+from ...tree import Array
 
 
 @dataclass(frozen=True)
@@ -74,16 +71,6 @@ class BoundedMomentsQuery:
         conditions.held(1, 1, d + d * (d + 1) // 2)
 
 
-def check_bounded(
-    region: Region, weights: MomentWeights, cap_weight: float, d: int, covered: bool = True
-) -> None:
-    """Region, weights and cap; records measured from its centre (``covered``) are in the radius."""
-    region.check(d)
-    weights.check()
-    conditions.ordinary(cap_weight)
-    conditions.need(not covered or weights.radius >= region.reach)
-
-
 @dataclass(frozen=True)
 class NoisyMoments:
     """Mean and second moment after a release, and the deviations of their noise. Public.
@@ -130,7 +117,7 @@ class NoisyMoments:
     ) -> tuple[Array, Array]:
         """Mean and covariance with the noise taken out as far as its known size allows.
 
-        ``typical, low, high`` are variances, see :func:`privem.blocks.spectrum.clean`; ``stretch``
+        ``typical, low, high`` are variances, see :func:`privem.blocks.shrinkage.clean`; ``stretch``
         divides the second moment: what clipping left of it.
         """
         # The square of a noisy mean has a bias as large as its noise, d deviations squared. What

@@ -1,0 +1,154 @@
+"""What is done to noisy moments after their release: free, and needed for valid parameters.
+
+*Eigenvalues.* A released second moment is M = S + E, where E is symmetric Gaussian noise of known
+size. Noise spreads eigenvalues: those of E alone lie on a semicircle of radius sqrt(2 d)
+deviations. And it turns eigenvectors, so that S has less variance along an eigenvector v of M than
+the eigenvalue says. What a covariance needs there is v' S v. For noise that prefers no direction,
+that is, in the limit of many features (Ledoit and Peche 2011; Bun, Allez, Bouchaud and Potters
+2016),
+
+    v_i' S v_i = x_i - 2 t H(x_i),    H(x) = (1/d) sum_j 1 / (x - x_j),
+
+where x_1 .. x_d are the eigenvalues of M and t = d deviation^2 / 2 is the variance of the
+semicircle. No guess of how many eigenvalues are signal is needed: pure noise comes out at zero, an
+eigenvalue alone at distance x from the noise at sqrt(x^2 - 4 t), and without noise nothing changes.
+The sum of the eigenvalues, the total variance, is kept.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from scipy.optimize import isotonic_regression
+from scipy.stats import chi2
+
+from ..tree import Array
+
+_WIDEST = 1e4  # clip radius squared, over the least one
+
+
+def clip_radius(
+    d: int, tail: float = 3.0, noise: float = math.inf, tolerated: float = 0.0
+) -> float:
+    """How far whitened records may lie from their component.
+
+    A Gaussian record lies further out with a probability of about exp(-tail). ``noise`` is the
+    relative noise of the second moments at that radius; it grows with the radius squared, so where
+    it is below what is ``tolerated`` the radius is widened until it is not, and with no noise at
+    all nothing is clipped.
+    """
+    least = d + 2 * math.sqrt(tail * d) + 2 * tail
+    return math.sqrt(least * min(max(1.0, tolerated / noise), _WIDEST))
+
+
+def consistency(d: int, radius: float) -> float:
+    """Mean squared coordinate of a standard Gaussian pulled onto a ball; at most one."""
+    inside = chi2.cdf(radius**2, d + 2)
+    return float(inside + radius**2 / d * chi2.sf(radius**2, d))
+
+
+def james_stein(moves: Array, variance: Array) -> Array:
+    """Shrink each row of ``moves`` (K, d) towards zero by what its noise explains.
+
+    ``variance`` (K,): of the noise on each entry. Without this, noise moves the means a little in
+    every iteration and low-epsilon fits collapse.
+    """
+    explained = moves.shape[1] * variance / np.maximum(np.sum(moves**2, axis=1), 1e-300)
+    return np.asarray(moves * np.maximum(0.0, 1.0 - explained)[:, None])
+
+
+def rounder(matrix: Array, deviation: float) -> tuple[Array, float]:
+    """A symmetric matrix shrunk towards a multiple of the identity by what its noise explains.
+
+    James' and Stein's estimator for what is left of it without its trace, which is an average and
+    has the least noise. ``deviation``: of the noise on an svec entry. Also returns the part of the
+    matrix, and so of its noise, that was kept.
+    """
+    d = len(matrix)
+    level = np.trace(matrix) / d * np.eye(d)
+    away = matrix - level
+    noise = (d * (d + 1) / 2 - 1) * deviation**2
+    kept = max(0.0, 1.0 - noise / max(float(np.sum(away**2)), 1e-300))
+    return level + kept * away, kept
+
+
+def operator_noise(d: int, deviation: Array | float) -> Array:
+    """Typical operator norm of a symmetric noise matrix whose svec entries have this deviation."""
+    return np.asarray(2 * math.sqrt(d / 2) * np.asarray(deviation))
+
+
+def soften(matrix: Array, low: float, noise: float, high: float) -> Array:
+    """Eigenvalues kept between bounds, and smoothly away from zero at the size of their noise."""
+    values, vectors = np.linalg.eigh((matrix + matrix.T) / 2)
+    return np.asarray((vectors * soften_each(values, low, noise, high)) @ vectors.T)
+
+
+def soften_each(values: Array, low: Array | float, noise: Array | float, high: float) -> Array:
+    """As :func:`soften`, for variances."""
+    return np.clip(0.5 * (values + np.sqrt(values**2 + np.square(noise))), low, high)
+
+
+_ROWS = 256  # of the d x d differences of eigenvalues at a time
+
+
+def clean_eigenvalues(values: Array, deviation: float) -> tuple[Array, Array]:
+    """What the eigenvalues would be without noise, and about how far off each may still be.
+
+    Parameters
+    ----------
+    values : array of shape (d,)
+        Eigenvalues of the released matrix, ascending.
+    deviation : float
+        Of the noise on each :func:`privem.linalg.svec` entry.
+
+    Returns
+    -------
+    cleaned, error : arrays of shape (d,)
+        ``cleaned`` ascends as well, with the same sum. It may be negative.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> noise = rng.normal(size=(200, 200)) / 2
+    >>> values = np.linalg.eigvalsh(noise + noise.T)  # deviation 1: up to 20
+    >>> cleaned, _ = clean_eigenvalues(values, 1.0)
+    >>> bool(values[-1] > 19), bool(np.abs(cleaned).max() < 5)
+    (True, True)
+    """
+    d = len(values)
+    # Blurred at the distance between neighbours, below which the limit says nothing.
+    blur = deviation**2 / 2
+    pull = np.empty(d)
+    for start in range(0, d, _ROWS):
+        apart = values[start : start + _ROWS, None] - values
+        pull[start : start + _ROWS] = (apart / (apart**2 + blur)).sum(axis=1)
+    # The order of variances along eigenvectors is that of the eigenvalues; blocks of equals average
+    # out chance, and a mean over b of them errs sqrt(b) times less.
+    ordered = isotonic_regression(values - deviation**2 * pull)
+    sizes = np.diff(ordered.blocks)
+    return np.asarray(ordered.x), deviation / np.sqrt(np.repeat(sizes, sizes))
+
+
+def clean(matrix: Array, deviation: float, typical: float, low: float, high: float) -> Array:
+    """The matrix with cleaned eigenvalues, between bounds and away from zero by their errors.
+
+    Total: any finite symmetric matrix gives a positive definite one.
+
+    Parameters
+    ----------
+    matrix : array of shape (d, d)
+    deviation : float
+        Of the noise on each :func:`privem.linalg.svec` entry.
+    typical : float
+        A variance to expect before looking: what the noise leaves unknown is drawn to it.
+    low, high : float
+        Between which eigenvalues end.
+    """
+    values, vectors = np.linalg.eigh((matrix + matrix.T) / 2)
+    cleaned, error = clean_eigenvalues(values, deviation)
+    # As the mean of two guesses: what was released, and `typical` give or take as much again.
+    cleaned = cleaned + (typical - cleaned) * error**2 / (error**2 + typical**2)
+    error = error * typical / np.hypot(error, typical)
+    return np.asarray((vectors * soften_each(cleaned, low, 2 * error, high)) @ vectors.T)
