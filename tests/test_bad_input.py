@@ -321,7 +321,7 @@ def _(folder):
 
 @case("a dask array")
 def _(folder):
-    # A stand-in, as dask need not be installed; tests/sources/test_kinds.py tries dask itself.
+    # A stand-in, as dask need not be installed; tests/data/test_kinds.py tries dask itself.
     yield from each(type("Array", (), {"__module__": "dask.array.core", "blocks": None})())
 
 

@@ -23,7 +23,7 @@ import numpy as np
 from .advice import advise, at_end
 from .budget import Funded, PrivatePlan, Terms
 from .core import Plan, Release, Source, Stage
-from .data.local import effective_threads, one_blas_thread
+from .data.sums import effective_threads, one_blas_thread
 from .estimator.lineage import count_fit
 from .local import Rounds
 from .meter import Meter

@@ -3,7 +3,7 @@
 In a round the server publishes a :class:`~privem.core.Stage`: a query, which is a public frozen
 value, and its noise. A device answers with :func:`message`, which depends on that person's record,
 the stage and fresh random bytes, and on nothing else. Each person draws one round
-(:mod:`privem.data.cells`), so everyone sends once. The server adds messages up (:class:`Server`)
+(:mod:`privem.data.sampling`), so everyone sends once. The server adds messages up (:class:`Server`)
 and goes on as any fit does.
 
 :class:`Crowd` simulates all of it in one process: a source whose rows are people.
@@ -46,8 +46,8 @@ from numpy.typing import NDArray
 from .blocks.cells import Cell
 from .budget import Allowance, Part, Terms
 from .core import Block, Group, Plan, Release, Rows, Scratch, Stage
-from .data.cells import CellRows, fresh_key
-from .data.secret import contributions
+from .data.sampling import cell_rows, fresh_key
+from .data.sums import contributions
 from .noise.discrete import Discrete, encode
 from .tree import Array, map_leaves, ravel, unravel
 
@@ -127,7 +127,7 @@ class Crowd:
         query: Any = stage.query
         server, rows = Server(stage), self.rows
         if query.cell is not None:
-            rows = CellRows(rows, self.key, query.cell.index, query.cell.count)
+            rows = cell_rows(rows, self.key, query.cell.index, query.cell.count)
         for block in rows.blocks(max(1, min(query.block_rows, _BATCH // query.size))):
             if block.weight is not None:
                 raise ValueError("local privacy has no sample weights: every person sends once")

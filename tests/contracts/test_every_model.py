@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
+from privem.data.secret import finite_sums, quietly
 
 import privem
 from privem.audit import attacks, structure_checks
@@ -20,7 +21,6 @@ from privem.audit.battery import tiny
 from privem.blocks.count import CountQuery
 from privem.core import Block, Scratch
 from privem.data import LocalSource
-from privem.data.secret import finite_sums, quietly
 from privem.declaration import declarations
 from privem.federation.wire.queries import check_query
 from privem.tree import add, leaves, map_leaves, ravel, unravel

@@ -29,7 +29,8 @@ from privem.blocks.bounding import Clip
 from privem.blocks.rounding import LARGEST, SMALLEST
 from privem.core import Block, Release, Scratch, Stage
 from privem.data import ArrayRows, LocalSource
-from privem.data.secret import finite_sums, quietly
+from privem.data.sums import finite_sums
+from privem.data.values import quietly
 from privem.federation import Federation, Party
 from privem.local import messages
 from privem.models.gaussian_mixture import log_density

@@ -237,15 +237,15 @@ def test_one_odd_record_changes_nobody_elses_code(tmp_path):
     model = CategoricalMixture(2, categories=[[0, 1], [True, False], [0.5, 2.0]])
     rows = [[0, True, 0.5], [1, False, 2.0], [1, True, 2]]
     odd = ["what", "odd", "word"]
-    plain = model._open_codes(rows, None, None, None, True, False).X
+    plain = model._open_table(rows).rows.X
     np.testing.assert_array_equal(plain, [[0, 0, 0], [1, 1, 1], [1, 0, 1]])
     for data in ([*rows, odd], pd.DataFrame([*rows, odd]), np.array([*rows, odd], dtype=object)):
-        codes = model._open_codes(data, None, None, None, True, False).X
+        codes = model._open_table(data).rows.X
         np.testing.assert_array_equal(codes, [*plain, [-1, -1, -1]])
     lines = ["a,b,c", "0,true,0.5", "1,false,2.0", "1,true,2"]
     for extra in ([], ["what,odd,word"]):
         (tmp_path / "t.csv").write_text("\n".join([*lines, *extra]) + "\n")
-        codes = model._open_codes(tmp_path / "t.csv", None, None, None, True, False).X
+        codes = model._open_table(tmp_path / "t.csv").rows.X
         np.testing.assert_array_equal(codes[:3], plain)
     with pytest.raises(ValueError, match="each of them once"):
         CategoricalMixture(2, categories=["1", 1]).fit(rows)

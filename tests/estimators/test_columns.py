@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 import privem
-from privem import FactorAnalysis, GaussianMixture, KMeans, ModelFileError, store
+from privem import FactorAnalysis, GaussianMixture, KMeans, ModelFileError
 from privem.data import read_file
-from privem.data.types import TYPES, check_type, type_name
+from privem.data.columns import TYPES, check_type, type_name
+from privem.estimator import store
 from privem.estimator.synthetic import Columns
 
 pandas = pytest.importorskip("pandas")

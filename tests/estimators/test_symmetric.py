@@ -275,7 +275,7 @@ BAD = [
 @pytest.mark.parametrize(("change", "complaint"), BAD, ids=lambda v: str(v))
 def test_bad_parameters_cost_nothing(change, complaint, monkeypatch):
     monkeypatch.setattr(
-        "privem.data.local.LocalSource.release", lambda *a: pytest.fail("data were touched")
+        "privem.data.sums.LocalSource.release", lambda *a: pytest.fail("data were touched")
     )
     X, y = regression(60)
     for model, data in (

@@ -98,13 +98,13 @@ def test_targets_come_as_values_or_by_name(tmp_path):
     [
         (np.zeros((3, 2)), np.zeros(2), "shape"),
         (np.zeros((3, 2)), np.array(list("abc")), "numbers"),
-        (np.zeros((3, 2)), "outcome", "last column"),
-        (pd.DataFrame({"a": [1.0]}), "outcome", "no column"),
+        (np.zeros((3, 2)), "outcome", "which arrays do not have"),
+        (pd.DataFrame({"a": [1.0]}), "outcome", "names a column 'outcome', and X has none"),
     ],
     ids=str,
 )
 def test_targets_that_are_none_are_refused_at_once(rows, y, words):
-    with pytest.raises(ValueError, match=words):
+    with pytest.raises((ValueError, TypeError), match=words):
         Party(rows, "a", y)
 
 

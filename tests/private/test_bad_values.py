@@ -15,9 +15,8 @@ from privem import FactorAnalysis, GaussianMixture, KMeans
 from privem.blocks.region import Region
 from privem.blocks.sensitivity import MomentWeights
 from privem.core import Block, Stage
-from privem.data import LocalSource, read_file, read_rows
-from privem.data.owned import per_person
-from privem.estimator import opening
+from privem.data import LocalSource, kinds, read_file, read_rows
+from privem.data.persons import per_person
 from privem.models.factor_analysis.query import BoundedMomentsQuery
 from privem.models.gaussian_mixture.model import Mixture
 from privem.models.gaussian_mixture.query import BoundedQuery
@@ -93,7 +92,7 @@ def test_streams_map_bad_rows(
     model: Any, odd: np.ndarray, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The backstop, for files that change after the one look at them."""
-    monkeypatch.setattr(opening, "refuse_gaps", lambda *known: None)
+    monkeypatch.setattr(kinds, "refuse_missing", lambda *known: None)
     odd[5::20] = np.nan
     model = type(model)(**{**model.get_params(), "bounds": (-3, 3)})
     np.save(tmp_path / "x.npy", odd)

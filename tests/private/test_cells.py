@@ -12,7 +12,7 @@ from privem.blocks.cells import Cell
 from privem.blocks.robust_mean import RobustMeanQuery
 from privem.core import Block, Spent, Stage
 from privem.data import ArrayRows, LocalSource
-from privem.data.cells import CellRows, cells_of
+from privem.data.sampling import cell_rows, cells_of
 from privem.meter import BudgetExceeded, Meter, alternatives, cost
 from privem.noise.discrete import Discrete
 from privem.statement import ReleaseRecord, Statement
@@ -27,8 +27,8 @@ def test_every_record_is_in_one_cell_whatever_the_blocks():
     key = b"k" * 32
     found = []
     for index in range(7):
-        whole = [b.X[:, 0] for b in CellRows(ArrayRows(X), key, index, 7).blocks(50_000)]
-        parts = [b.X[:, 0] for b in CellRows(ArrayRows(X), key, index, 7).blocks(333)]
+        whole = [b.X[:, 0] for b in cell_rows(ArrayRows(X), key, index, 7).blocks(50_000)]
+        parts = [b.X[:, 0] for b in cell_rows(ArrayRows(X), key, index, 7).blocks(333)]
         np.testing.assert_array_equal(np.concatenate(whole), np.concatenate(parts))
         found.append(np.concatenate(whole))
     np.testing.assert_array_equal(np.sort(np.concatenate(found)), X[:, 0])
@@ -53,7 +53,7 @@ def test_all_rows_of_a_person_are_in_one_cell():
     source = LocalSource(ArrayRows(X), 1, None, owner)
     seen = []
     for index in range(4):
-        rows = CellRows(source.rows, source.key, index, 4, source.owner)
+        rows = cell_rows(source.rows, source.key, index, 4, source.owner)
         values = np.concatenate([b.X[:, 0] for b in rows.blocks(97)])
         persons, counts = np.unique(values, return_counts=True)
         assert (counts == 4).all()
@@ -140,7 +140,7 @@ def test_a_persons_cell_does_not_hang_on_what_blocks_say_of_themselves() -> None
                 yield Block(X[at : at + rows])
 
     def seen(rows: int) -> list[list[float]]:
-        cells = [CellRows(Careless(), b"k" * 32, index, 4) for index in range(4)]
+        cells = [cell_rows(Careless(), b"k" * 32, index, 4) for index in range(4)]
         return [[x for b in cell.blocks(rows) for x in b.X[:, 0]] for cell in cells]
 
     first = seen(700)

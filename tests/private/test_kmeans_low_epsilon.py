@@ -12,7 +12,8 @@ from sklearn.base import clone
 from sklearn.cluster import KMeans as Peer
 
 from privem import KMeans
-from privem.data.table import People, Table
+from privem.data.persons import People
+from privem.data.table import Table
 from privem.run import Record, Recorded
 
 
@@ -87,7 +88,7 @@ def test_a_drowned_fit_is_a_function_of_its_releases(
         self.n_features_in_ = 2
         self.feature_types_in_ = model.feature_types_in_
         people = People("record", public, weighted=False)
-        return Table(None, people, lambda n_jobs: Recorded(record.releases))
+        return Table(None, people, elsewhere=Recorded(record.releases))
 
     again = clone(model)
     monkeypatch.setattr(KMeans, "_open_table", without_data)

@@ -13,9 +13,8 @@ from scipy.stats import chi2
 from privem.blocks.region import Region
 from privem.blocks.sensitivity import MomentWeights
 from privem.core import Block, Scratch
-from privem.data import ArrayRows
-from privem.data import views as views_module
-from privem.data.views import pairs
+from privem.data import ArrayRows, sampling
+from privem.data.sampling import pairs
 from privem.models.kmeans.query import BoundedClusterQuery
 
 
@@ -86,7 +85,7 @@ def seeded(monkeypatch: Any, seed: int) -> None:
 def test_pairs_are_uniform(monkeypatch: Any, n: int, most: int) -> None:
     """Each pair of records is matched equally often; false alarm 1e-6."""
     seeded(monkeypatch, 7)
-    monkeypatch.setattr(views_module, "_MOST", most)
+    monkeypatch.setattr(sampling, "_MOST", most)
     X = 2.0 ** np.arange(n)[:, None]  # differences name their pair
     names = {
         float(abs(X[i, 0] - X[j, 0])): at

@@ -332,7 +332,7 @@ def seeded(monkeypatch: pytest.MonkeyPatch) -> None:
             np.int64
         ),
     )
-    monkeypatch.setattr("privem.estimator.opening.Crowd", lambda rows: Crowd(rows, bytes(32)))
+    monkeypatch.setattr("privem.estimator.base.Crowd", lambda rows: Crowd(rows, bytes(32)))
 
 
 def test_local_classes_beat_a_single_one(seeded):

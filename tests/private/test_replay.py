@@ -12,7 +12,8 @@ from dp_accounting.rdp import RdpAccountant
 from sklearn.base import clone
 
 from privem import FactorAnalysis, GaussianMixture, KMeans
-from privem.data.table import People, Table
+from privem.data.persons import People
+from privem.data.table import Table
 from privem.run import Record, Recorded
 from privem.statement import Statement
 
@@ -82,7 +83,7 @@ def test_a_fit_is_a_function_of_its_releases(
     def without_data(self: Any, X: Any, y: Any, weight: Any, groups: Any) -> Any:
         self.n_features_in_, self.feature_types_in_ = 3, ["float64"] * 3  # the public schema
         people = People("person" if grouped else "record", public, weighted=False)
-        return Table(None, people, lambda n_jobs: Recorded(record.releases))
+        return Table(None, people, elsewhere=Recorded(record.releases))
 
     again = clone(model)
     monkeypatch.setattr(type(again), "_open_table", without_data)

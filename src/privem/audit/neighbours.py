@@ -17,7 +17,7 @@ from scipy.special import ndtri
 from sklearn.utils import get_tags
 
 from ..data import ArrayRows, LocalSource
-from ..data.owned import owners, per_person
+from ..data.persons import owners, per_person
 from ..declaration import declared
 from ..tree import Array
 

@@ -18,7 +18,7 @@ class Cell:
     """The ``index``-th of ``count`` cells.
 
     Every record draws its cell once per fit, uniformly and independently of all data
-    (:mod:`privem.data.cells`). Stages of different cells therefore concern different people: a
+    (:mod:`privem.data.sampling`). Stages of different cells therefore concern different people: a
     fit costs each of them the stages about everyone and those of one cell
     (``docs/proofs/gradient.md``, section 4).
     """

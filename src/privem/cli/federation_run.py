@@ -16,10 +16,10 @@ from click import UsageError
 
 from ..core import Release, Stage
 from ..data import read_file
+from ..data.categories import category_rows
 from ..federation import Agreement, Federation, FederationError, Journal
 from ..federation.errors import ServerAway
 from ..federation.flower.folders import PartyFolder, Terms, locked
-from ..federation.party.rows import category_rows
 from ..files import write_secret
 from .console import emit, note
 from .failures import ExitCode, Failure, reading_data, writing_file
@@ -103,7 +103,9 @@ def _rows(
     """A party's rows as they were agreed on, and what its columns mean."""
     if terms.agreement.categories is not None:
         known = terms.agreement.categories
-        rows: Any = category_rows(data, known, terms.columns, weight, groups, header)
+        rows: Any = category_rows(
+            data, known, columns=terms.columns, weight=weight, groups=groups, header=header
+        )
         return rows, {"categories": known}
     if data.suffix == ".npy" and terms.columns is not None and groups is None:
         rows = _unnamed(data, terms.columns, weight)

@@ -1,20 +1,20 @@
-"""Where rows come from: arrays, frames, files; read in blocks, never all at once."""
+"""Where rows come from: arrays, frames, files and others; summed in blocks, never read whole."""
 
+from . import kinds as kinds
 from .array import ArrayRows
 from .categories import read_table
 from .files import read_file
-from .frame import FrameRows
-from .local import LocalSource
-from .read import is_path, is_rows, is_table, read_rows
+from .sums import LocalSource
+from .table import Policy, Table, open_table, read_rows, register
 
 __all__ = [
     "ArrayRows",
-    "FrameRows",
     "LocalSource",
-    "is_path",
-    "is_rows",
-    "is_table",
+    "Policy",
+    "Table",
+    "open_table",
     "read_file",
     "read_rows",
     "read_table",
+    "register",
 ]

@@ -1,8 +1,11 @@
-"""Tables of categories: small files, read whole, their values as written."""
+"""Columns of categories: what may be declared, tables of words, and codes for them.
+
+A code is the position of a value among its column's categories, or -1 where it is none of them.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,15 +14,211 @@ import polars as pl
 from numpy.typing import NDArray
 
 from .array import ArrayRows
-from .files import read_file, scan_csv
+from .columns import TYPES, for_columns, type_name
+from .files import NULLS, read_file, scan_csv
 from .header import Header, refuse_header
+from .lazy import reading
 from .persons import identifiers
-from .scan import first_line
 
-__all__ = ["read_categories", "read_table"]
+CATEGORY_TYPES = (*TYPES, "string")
 
-# What a CSV file may say where there is no identifier, as in ``read_file``.
-_NOBODY = ["", "NA", "NaN", "nan"]
+
+def check_categories(given: Any) -> None:
+    """Raise for what can be no categories, before there are data."""
+    if given is None:
+        return
+    if isinstance(given, Mapping):
+        for name, part in given.items():
+            if not _is_list(part):
+                raise ValueError(f"categories of {str(name)!r} must be a list, got {part!r}")
+            _refuse_nested(part)
+        if not given:
+            raise ValueError("categories by name are for every column of X; there are none")
+        return
+    if not _is_list(given) or not len(given):
+        raise ValueError(f"{_EXPECTED}; got {type(given).__name__} {given!r}")
+    nested = [_is_list(part) for part in given]
+    if any(nested) and not all(nested):
+        raise ValueError(_EXPECTED)
+    for part in given if nested[0] else [given]:
+        _refuse_nested(part)
+
+
+def declared(given: Any, names: Sequence[str] | None, d: int) -> list[NDArray[Any]]:
+    """The categories of each of ``d`` columns, which may be given by their names.
+
+    Examples
+    --------
+    >>> declared({"smoker": [0, 1], "sex": ["f", "m"]}, ["sex", "smoker"], 2)
+    [array(['f', 'm'], dtype=object), array([0, 1])]
+    """
+    check_categories(given)
+    parts = given if _is_list(next(iter(given))) else [given] * d
+    if isinstance(given, Mapping):
+        parts = list(for_columns("categories", given, names, "a list of lists").values())
+    return _one_each([_values(part) for part in parts], d)
+
+
+_EXPECTED = (
+    "categories must be a list of lists, one list for all columns, or lists by column name, "
+    "{'sex': ['f', 'm'], ...}"
+)
+
+
+def _is_list(part: Any) -> bool:
+    """Whether it is values in an order: lists, tuples, arrays, the columns of frames."""
+    return isinstance(part, list | tuple) or (hasattr(part, "dtype") and np.ndim(part) > 0)
+
+
+def _values(part: Any) -> list[Any]:
+    return list(part.tolist()) if isinstance(part, np.ndarray) else list(part)
+
+
+def _refuse_nested(part: Any) -> None:
+    """A category is one value: text or a number, never a set, a mapping or a list."""
+    for value in part:
+        if isinstance(value, Iterable) and not isinstance(value, str | bytes):
+            raise ValueError(f"{_EXPECTED}; {value!r} is no single category")
+
+
+def category_type(categories: NDArray[Any], declared: Any = None) -> str:
+    """The type of a column: as declared if its categories are of that type, else theirs.
+
+    Examples
+    --------
+    >>> import polars as pl
+    >>> category_type(np.array(["no", "yes"], dtype=object), pl.String)
+    'string'
+    >>> category_type(np.array([0, 1]), pl.Int8), category_type(np.array([0, 1]), pl.String)
+    ('int8', 'int64')
+    """
+    if categories.dtype.kind not in "biuf":
+        return "string"
+    name = type_name(declared)
+    if (
+        str(getattr(declared, "name", declared))
+        .lower()
+        .startswith(("int", "uint", "float", "bool"))
+    ):
+        with np.errstate(all="ignore"):
+            if (categories.astype(name) == categories).all():
+                return name
+    return type_name(categories.dtype)
+
+
+def category_column(categories: NDArray[Any], codes: NDArray[np.int64], kind: str) -> Any:
+    """Categories by their codes, as a column of that type."""
+    drawn = categories[codes]
+    if categories.dtype.kind in "biuf":
+        # Types saved before there was "string" may be wrong about text, never about numbers.
+        return drawn if kind == "string" else drawn.astype(kind)
+    mixed = any(not isinstance(value, str) for value in categories.tolist())
+    return [str(value) for value in drawn] if mixed else list(drawn)
+
+
+def told_apart(column: NDArray[Any], name: str, strict: bool) -> NDArray[Any]:
+    """A column's values; raises for missing ones and for what cannot be a category.
+
+    ``strict``: for infinity too. (A private fit says nothing about values but that some are NaN.)
+    """
+    column = np.asarray(column)
+    if column.dtype.kind in "fc" and np.isnan(column).any():
+        raise ValueError("Input X contains NaN: remove or impute missing values first")
+    if strict and column.dtype.kind == "f" and np.isinf(column).any():
+        raise ValueError("Input X contains infinity, which is no category; remove such rows")
+    if column.dtype.kind == "c":
+        raise ValueError("Complex data not supported: categories are strings, numbers or booleans")
+    if column.dtype.kind == "O":
+        for value in column:
+            if value is None or value != value:
+                raise ValueError("Input X contains NaN: remove or impute missing values first")
+            if not isinstance(value, str | bytes | int | float | np.generic):
+                raise TypeError(
+                    f"column {name!r}: argument must be a string or a number, not a {type(value)}"
+                )
+    return column
+
+
+def meaning(value: Any) -> Any:
+    """What a value is compared by: the number it is or spells, else its text.
+
+    Whether a file or a list came as numbers or, for the sake of one odd entry, as words must not
+    matter to all the other records: that entry's owner could be seen in it.
+    """
+    text = value.decode("latin-1") if isinstance(value, bytes) else value
+    if isinstance(text, str) and text.lower() in ("true", "false"):
+        return float(text.lower() == "true")
+    try:
+        return float(text)
+    except (TypeError, ValueError, OverflowError):
+        return str(text)
+
+
+def distinct(values: NDArray[Any]) -> list[Any]:
+    """The values that occur, sorted; of those that mean the same, one."""
+    found = set(values.tolist()) if values.dtype.kind == "O" else np.unique(values).tolist()
+    ordered = sorted(found, key=lambda value: (isinstance(value, str), value))
+    return list({meaning(value): value for value in reversed(ordered)}.values())[::-1]
+
+
+def _one_each(found: list[list[Any]], d: int) -> list[NDArray[Any]]:
+    """Categories as arrays, of numbers if all of a column's are; checked."""
+    if len(found) != d:
+        raise ValueError(f"categories has {len(found)} lists, but there are {d} columns")
+    for j, part in enumerate(found):
+        if not part or len({meaning(value) for value in part}) < len(part):
+            raise ValueError(f"categories of column {j} must be at least one, each of them once")
+    kinds = [np.asarray(part).dtype.kind for part in found]
+    return [
+        np.asarray(part)
+        if kind in "biuf" and not any(isinstance(v, str) for v in part)
+        else np.asarray(part, dtype=object)
+        for part, kind in zip(found, kinds, strict=True)
+    ]
+
+
+def codes_of(values: NDArray[Any], known: NDArray[Any]) -> NDArray[np.int64]:
+    """The position of each value among the known ones, by :func:`meaning`; -1 for none."""
+    table = {meaning(value): code for code, value in enumerate(known.tolist())}
+    if values.dtype.kind not in "biuf":
+        seen: dict[Any, int] = {}
+        for value in values.tolist():
+            if value not in seen:
+                seen[value] = table.get(meaning(value), -1)
+        return np.array([seen[value] for value in values.tolist()], dtype=np.int64)
+    numbers = np.array(sorted(key for key in table if isinstance(key, float)))
+    if not len(numbers):
+        return np.full(len(values), -1)
+    codes = np.array([table[number] for number in numbers.tolist()])
+    at = np.minimum(np.searchsorted(numbers, values.astype(np.float64)), len(numbers) - 1)
+    return np.where(numbers[at] == values.astype(np.float64), codes[at], -1)
+
+
+def coded(
+    columns: Sequence[NDArray[Any]],
+    names: Sequence[str] | None,
+    called: Sequence[str],
+    given: Any,
+    strict: bool,
+) -> tuple[NDArray[np.int32], list[NDArray[Any]]]:
+    """Codes of columns of values, and each column's categories: those given, or found in it.
+
+    ``strict``: values outside the categories are an error, which calls columns by ``called``.
+    """
+    d = len(columns)
+    values = [told_apart(v, name, strict) for v, name in zip(columns, called, strict=True)]
+    found = given is None
+    known = _one_each([distinct(v) for v in values], d) if found else declared(given, names, d)
+    codes = np.empty((len(values[0]), d), dtype=np.int32)
+    for j, (column, allowed) in enumerate(zip(values, known, strict=True)):
+        codes[:, j] = codes_of(column, allowed)
+        if strict and (codes[:, j] < 0).any():
+            odd = column[np.argmax(codes[:, j] < 0)]
+            raise ValueError(
+                f"column {called[j]!r} holds {odd!r}, which is not among its categories:"
+                " declare it in categories=, or remove such rows"
+            )
+    return codes, known
 
 
 def read_table(path: str | Path, header: bool | None = None) -> pl.DataFrame:
@@ -103,7 +302,7 @@ def read_categories(
     if groups is not None:
         ids = frame[groups]
         text = ids.dtype == pl.String and path.suffix == ".csv"
-        groups = identifiers(ids.replace(_NOBODY, None) if text else ids)
+        groups = identifiers(ids.replace(NULLS, None) if text else ids)
     frame = frame.drop(aside) if columns is None else frame.select(columns)
     if found.public is not None and not by_name:
         _refuse_category(frame, categories, private, label)
@@ -115,6 +314,15 @@ def read_categories(
                 f"{label} has a column whose values are no categories (lists, structures, bytes)"
             ) from None
     return frame, weight, groups
+
+
+def category_rows(path: Path, categories: Any, **more: Any) -> ArrayRows:
+    """A .csv or .parquet file for a party that declares categories; the rest as above."""
+    # What is missing is, to a sum, as what is not declared.
+    table, weight, groups = read_categories(path, private=True, categories=categories, **more)
+    if not isinstance(table, pl.DataFrame):
+        raise ValueError(f"{str(path)!r}: categories are read from a .csv or .parquet file")
+    return ArrayRows(table.to_numpy().astype(object), weight, table.columns, groups=groups)
 
 
 def _read(
@@ -129,17 +337,15 @@ def _read(
         raise ValueError(f"{label}: categories are read from a .csv or .parquet file")
     if header is not None and path.suffix != ".csv":
         raise ValueError(f"{label}: header= (--header, --no-header) is for CSV files")
-    found = Header((), None)
-    try:
-        if path.suffix == ".parquet":
+    if path.suffix == ".parquet":
+        with reading(label, "is not a readable table"):
             frame = pl.read_parquet(path, glob=False)
-            return frame, Header(frame.columns, None)
-        # Everything in a CSV file is text: a guess at types would hang on single records.
+        return frame, Header(frame.columns, None)
+    # Everything in a CSV file is text: a guess at types would hang on single records.
+    with reading(label, "is not a readable table"):
         scan, found = scan_csv([path], label, header, declared, infer_schema=False)
+    with reading(label, "is not a readable table", found):
         return scan.collect(), found
-    except (pl.exceptions.PolarsError, OSError) as error:
-        why = first_line(error, False, found)
-        raise ValueError(f"{label} is not a readable table: {why}") from None
 
 
 def _refuse_category(frame: pl.DataFrame, categories: Any, private: bool, label: str) -> None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +13,32 @@ import polars as pl
 from numpy.typing import NDArray
 
 from ..core import Rows
-from .array import ArrayRows
+from .array import ArrayRows, is_lazy
+from .columns import chosen_types, type_name
 from .header import Header, read_header, refuse_header
-from .scan import ScanRows, first_line
-from .types import chosen_types, type_name
+from .lazy import ScanRows, reading
 
-__all__ = ["read_file", "scan_csv"]
+# What a CSV file may say where there is no value.
+NULLS = ["", "NA", "NaN", "nan"]
+
+
+def is_table(X: Any) -> bool:
+    """Whether ``X`` is what :func:`read_file` opens: a path, or a polars ``LazyFrame``."""
+    return isinstance(X, str | os.PathLike) or is_lazy(X)
+
+
+def is_npy(X: Any) -> bool:
+    """Whether ``X`` names an array in NumPy's format, whose columns have no names."""
+    return isinstance(X, str | os.PathLike) and Path(X).suffix == ".npy"
+
+
+def group_column(X: Any, groups: Any) -> str | None:
+    """The column of a file that ``groups`` names; a ``.npy`` file takes the values."""
+    if groups is None or isinstance(groups, str):
+        return groups
+    if is_npy(X):
+        return None
+    raise TypeError("the groups of a file are one of its columns: give its name (a string)")
 
 
 def read_file(
@@ -74,51 +95,82 @@ def read_file(
     >>> read_file(path, types={"age": "int64"}).types
     ['int64', 'float64']
     """
+    choice = _Choice(columns, weight, without, types, groups, target)
     if isinstance(path, pl.LazyFrame):
         if header is not None:
             raise TypeError("header= is for CSV files; a LazyFrame has its names already")
-        return _choose(path, "the frame", None, columns, weight, without, types, groups, target)
+        return _choose(path, "the frame", None, choice)
     path = Path(path)
+    label = repr(str(path))
     if not path.exists():
-        raise FileNotFoundError(f"no file or folder at {str(path)!r}")
-    files = _files(path)
+        raise FileNotFoundError(f"no file or folder at {label}")
+    files = _files(path, label)
     if header is not None and files[0].suffix != ".csv":
-        raise ValueError(f"{str(path)!r}: header= (--header, --no-header) is for CSV files")
+        raise ValueError(f"{label}: header= (--header, --no-header) is for CSV files")
     if files[0].suffix == ".npy":
-        if without is not None or target is not None:
-            raise ValueError(f"{str(path)!r}: a .npy file has no column names; slice the array")
-        if groups is not None:
-            raise ValueError(f"{str(path)!r}: a .npy file has no column to name in groups")
-        if types:
-            raise ValueError(f"{str(path)!r}: a .npy file has one type, and no column names")
-        return _read_npy(files[0], columns, weight)
-    return _scan(files, path, columns, weight, without, types, groups, target, header)
+        return _read_npy(files[0], label, choice)
+    if files[0].suffix == ".parquet":
+        return _choose(pl.scan_parquet(files, glob=False), label, None, choice)
+    with reading(label, "is not a readable table"):
+        scan, found = _scan_numbers(files, label, header, choice)
+    return _choose(scan, label, found, choice)
 
 
-def _files(path: Path) -> list[Path]:
+@dataclass(frozen=True)
+class _Choice:
+    """What to take from a table; fields as the arguments of :func:`read_file`."""
+
+    columns: Sequence[str] | None
+    weight: Any
+    without: str | None
+    types: Mapping[str, str] | None
+    groups: str | None
+    target: str | None
+
+    @property
+    def aside(self) -> list[str]:
+        """Columns that are named for another purpose than to be fitted."""
+        named = (self.weight, self.without, self.groups, self.target)
+        return [name for name in named if isinstance(name, str)]
+
+    @property
+    def weights(self) -> str | NDArray[np.float64] | None:
+        """The weights, or their column; if there are as many as rows, only the file knows."""
+        if self.weight is None or isinstance(self.weight, str):
+            return self.weight
+        given = np.asarray(self.weight, dtype=np.float64)
+        if given.ndim != 1:
+            raise ValueError(f"sample_weight has shape {given.shape}, expected one number per row")
+        return given
+
+
+def _files(path: Path, label: str) -> list[Path]:
     if not path.is_dir():
         if path.suffix not in (".npy", ".csv", ".parquet"):
             raise ValueError(
-                f"{str(path)!r}: expected a file that ends in .npy, .csv or .parquet, or a folder"
+                f"{label}: expected a file that ends in .npy, .csv or .parquet, or a folder"
             )
         if path.stat().st_size == 0:
-            raise ValueError(f"{str(path)!r} is empty")
+            raise ValueError(f"{label} is empty")
         return [path]
     tables = [sorted(path.glob(f"*{suffix}")) for suffix in (".parquet", ".csv")]
     if all(tables):
-        raise ValueError(f"the folder {str(path)!r} holds both .parquet and .csv files")
-    for files in tables:
-        if files:
-            return files
-    raise ValueError(f"the folder {str(path)!r} holds no .parquet or .csv files")
+        raise ValueError(f"the folder {label} holds both .parquet and .csv files")
+    if not any(tables):
+        raise ValueError(f"the folder {label} holds no .parquet or .csv files")
+    return tables[0] or tables[1]
 
 
-def _read_npy(
-    path: Path, columns: Sequence[str] | None, weight: str | NDArray[np.float64] | None
-) -> ArrayRows:
-    if columns is not None or isinstance(weight, str):
+def _read_npy(path: Path, label: str, choice: _Choice) -> ArrayRows:
+    if choice.without is not None or choice.target is not None:
+        raise ValueError(f"{label}: a .npy file has no column names; slice the array")
+    if choice.groups is not None:
+        raise ValueError(f"{label}: a .npy file has no column to name in groups")
+    if choice.types:
+        raise ValueError(f"{label}: a .npy file has one type, and no column names")
+    if choice.columns is not None or choice.aside:
         raise ValueError(
-            f"{str(path)!r}: a .npy file has no column names to choose from; "
+            f"{label}: a .npy file has no column names to choose from; "
             "use .csv or .parquet, or slice the array"
         )
     try:
@@ -127,26 +179,16 @@ def _read_npy(
         # NumPy takes whatever is not its format for a pickle, and recommends to trust it.
         pickled = "pickle" in str(error) or "Python objects" in str(error)
         why = "not in NumPy's format, or not numbers" if pickled else error
-        raise ValueError(f"{str(path)!r} is not a readable .npy file: {why}") from None
+        raise ValueError(f"{label} is not a readable .npy file: {why}") from None
     if X.ndim != 2 or X.dtype.kind not in "fiub":
         raise ValueError(
-            f"{str(path)!r} holds an array of shape {X.shape} and type {X.dtype}; "
+            f"{label} holds an array of shape {X.shape} and type {X.dtype}; "
             "expected two dimensions of numbers"
         )
-    given = _given_weight(weight)
-    if given is not None and len(given) != len(X):
-        raise ValueError(f"sample_weight has shape {given.shape}, expected ({len(X)},)")
-    return ArrayRows(X, given, check=True)
-
-
-def _given_weight(weight: Any) -> NDArray[np.float64] | None:
-    """Weights passed as numbers; whether there are as many as rows, only the file knows."""
-    if weight is None:
-        return None
-    given = np.asarray(weight, dtype=np.float64)
-    if given.ndim != 1:
-        raise ValueError(f"sample_weight has shape {given.shape}, expected one number per row")
-    return given
+    weight: Any = choice.weights
+    if weight is not None and len(weight) != len(X):
+        raise ValueError(f"sample_weight has shape {weight.shape}, expected ({len(X)},)")
+    return ArrayRows(X, weight, check=True)
 
 
 def scan_csv(
@@ -169,11 +211,8 @@ def scan_csv(
                 "must end in a line feed, and quotes must be closed"
             )
         return scan, replace(found, names=names)
-    try:
+    with reading(label, "is not a readable table", found):
         same = list(scan.collect_schema()) == list(found.names)
-    except pl.exceptions.PolarsError as error:
-        why = first_line(error, False, found)
-        raise ValueError(f"{label} is not a readable table: {why}") from None
     if not same:
         raise refuse_header(label)
     return scan, found
@@ -188,18 +227,15 @@ def _as_read(names: Sequence[str], cells: Sequence[str]) -> bool:
 
 
 def _scan_numbers(
-    files: Sequence[Path],
-    label: str,
-    header: bool | None,
-    declared: Collection[str],
-    text: str | None,
+    files: Sequence[Path], label: str, header: bool | None, choice: _Choice
 ) -> tuple[pl.LazyFrame, Header]:
+    asked = [*(choice.columns or ()), *choice.aside, *(choice.types or ())]
+
     def scan(**options: Any) -> tuple[pl.LazyFrame, Header]:
-        null_values = ["", "NA", "NaN", "nan"]
-        return scan_csv(files, label, header, declared, null_values=null_values, **options)
+        return scan_csv(files, label, header, asked, null_values=NULLS, **options)
 
     # A column of whole numbers may go on with fractions below the rows its type was guessed from.
-    kinds = scan()[0].collect_schema()
+    kinds, text = scan()[0].collect_schema(), choice.groups
     known: dict[str, Any] = {
         name: pl.Float64 for name, kind in kinds.items() if kind.is_integer() and name != text
     }
@@ -207,71 +243,25 @@ def _scan_numbers(
     return scan(schema_overrides=known | ({text: pl.String} if text in kinds else {}))
 
 
-def _has_no_rows(scan: pl.LazyFrame, label: str, header: Header) -> bool:
-    try:
-        return scan.head(1).collect().is_empty()
-    except pl.exceptions.PolarsError as error:
-        why = first_line(error, False, header)
-        raise ValueError(f"{label} could not be read: {why}") from None
-
-
-def _scan(
-    files: Sequence[Path],
-    path: Path,
-    columns: Sequence[str] | None,
-    weight: str | NDArray[np.float64] | None,
-    without: str | None,
-    types: Mapping[str, str] | None,
-    groups: str | None,
-    target: str | None,
-    header: bool | None,
-) -> ScanRows:
-    label = repr(str(path))
-    known = (columns, weight, without, types, groups, target)
-    if files[0].suffix == ".parquet":
-        return _choose(pl.scan_parquet(list(files), glob=False), label, None, *known)
-    aside = [name for name in (weight, without, groups, target) if isinstance(name, str)]
-    asked = [*(columns or ()), *aside, *(types or ())]
-    try:
-        scan, found = _scan_numbers(files, label, header, asked, groups)
-    except (pl.exceptions.PolarsError, OSError) as error:
-        raise ValueError(f"{label} is not a readable table: {first_line(error)}") from None
-    return _choose(scan, label, found, *known)
-
-
-def _choose(
-    scan: pl.LazyFrame,
-    label: str,
-    csv: Header | None,
-    columns: Sequence[str] | None,
-    weight: str | NDArray[np.float64] | None,
-    without: str | None,
-    types: Mapping[str, str] | None,
-    groups: str | None,
-    target: str | None,
-) -> ScanRows:
+def _choose(scan: pl.LazyFrame, label: str, csv: Header | None, choice: _Choice) -> ScanRows:
     """Rows of some columns of a lazy frame; ``csv`` is the header of the file behind it."""
-    try:
+    with reading(label, "is not a readable table"):
         schema = scan.collect_schema()
-    except (pl.exceptions.PolarsError, OSError) as error:
-        raise ValueError(f"{label} is not a readable table: {first_line(error)}") from None
     found = Header(list(schema), None) if csv is None else csv
-    by_name = weight if isinstance(weight, str) else None
-    aside = [name for name in (by_name, without, groups, target) if name is not None]
+    columns, groups, aside = choice.columns, choice.groups, choice.aside
     for name in (*(columns or ()), *aside):
         if name not in schema:
             raise found.has_none(label, name)
-    if groups is not None and groups in (by_name, without, target):
+    if groups is not None and aside.count(groups) > 1:
         raise ValueError(f"groups names {groups!r}, which is the weight or the target")
-    if groups is not None and columns is not None and groups in columns:
+    if groups is not None and groups in (columns or ()):
         raise ValueError(f"groups names {groups!r}, which is also a column to fit")
     names = list(columns) if columns is not None else [n for n in schema if n not in aside]
-    names += [] if target is None else [target]
-    used = [*names, *([] if by_name is None else [by_name])]
+    names += [] if choice.target is None else [choice.target]
+    weight = choice.weights
+    used = [*names, *([weight] if isinstance(weight, str) else [])]
     text = [n for n in used if not (schema[n].is_numeric() or schema[n] == pl.Boolean)]
-    if text and csv is not None and _has_no_rows(scan, label, found):
-        scan, text = scan.with_columns(_to_number(name) for name in text), []
-    if text:
+    if text and (csv is None or not _has_no_rows(scan, label, found)):
         if columns is None and len(schema) == 1 and ";" in text[0]:
             raise ValueError(f"{label} is separated by ';'; privem reads commas")
         # Of a CSV file polars has tried already.
@@ -282,16 +272,18 @@ def _choose(
                 "record it is, name it as groups= (--groups on the command line); else choose "
                 "columns (--columns), encode it first, or take spaces and units off its numbers"
             )
-        scan = scan.with_columns(_to_number(name) for name in text)
+    scan = scan.with_columns(_to_number(name) for name in text)
     if len(set(names)) < len(names):
         raise ValueError(f"a column is named twice in {', '.join(names)}")
-    given = weight if isinstance(weight, str) else _given_weight(weight)
     # A CSV file's schema is polars' guess from the values, which must not become public.
-    declared = None
-    if csv is None:
-        declared = {name: type_name(kind) for name, kind in schema.items()}
-    kinds = chosen_types(names, declared, types)
-    return ScanRows(scan, names, given, label, types=kinds, groups=groups, header=found)
+    declared = None if csv is not None else {name: type_name(kind) for name, kind in schema.items()}
+    kinds = chosen_types(names, declared, choice.types)
+    return ScanRows(scan, names, weight, label, types=kinds, groups=groups, header=found)
+
+
+def _has_no_rows(scan: pl.LazyFrame, label: str, header: Header) -> bool:
+    with reading(label, header=header):
+        return scan.head(1).collect().is_empty()
 
 
 def _to_number(name: str) -> pl.Expr:
@@ -307,8 +299,6 @@ def _no_numbers(
         if schema[name] not in (pl.String, pl.Categorical, pl.Enum):
             return name
     odd = [(_to_number(name).is_null() & pl.col(name).is_not_null()).any() for name in text]
-    try:
+    with reading(label):
         found = scan.select(*odd).collect(engine="streaming").row(0)
-    except pl.exceptions.PolarsError as error:
-        raise ValueError(f"{label} could not be read: {first_line(error)}") from None
     return next((name for name, bad in zip(text, found, strict=True) if bad), None)

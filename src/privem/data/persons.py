@@ -1,23 +1,114 @@
-"""Whose rows: the column that names persons, and one row of each of them, of files and frames."""
+"""Whose rows they are: the unit of privacy, and rows in which each person counts once."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from ..core import Block, Rows
+from ..core import Rows
+from ..tree import Array
+from .sampling import fresh_bytes, fresh_key
+from .sums import LocalSource
+from .values import as_array
 
-__all__ = ["PickedRows", "identifiers", "split_frame"]
+Statement = TypeVar("Statement")
 
 # What NumPy can hold as it is.
 _WHOLE = (pl.Int8, pl.Int16, pl.Int32, pl.Int64, pl.UInt8, pl.UInt16, pl.UInt32, pl.UInt64)
 
 _NOBODY = ["", "na", "n/a", "nan", "null", "none"]
+
+
+@dataclass(frozen=True)
+class People:
+    """The unit of privacy and how many there are.
+
+    ``count`` is ``None`` where rows are streamed and nobody has counted them.
+    """
+
+    unit: str
+    count: int | None
+    weighted: bool
+    sign: Callable[[Any], Any] | None = None
+    """What a source adds to the statement of a fit: a federation says who could learn what."""
+
+    def public_count(self, neighbours: str) -> float | None:
+        """The number that is public knowledge: when one is replaced, never when weighted."""
+        if neighbours == "replace-one" and not self.weighted and self.count is not None:
+            return float(self.count)
+        return None
+
+    def public(self, neighbours: str) -> dict[str, str]:
+        """What the statement lists as public."""
+        count = self.public_count(neighbours)
+        return {} if count is None else {f"number of {self.unit}s": f"{int(count)}"}
+
+    def signed(self, statement: Statement) -> Statement:
+        """The statement of a fit that has ended, with what the source adds to it."""
+        return statement if self.sign is None else self.sign(statement)
+
+
+# Records that nobody has counted.
+RECORDS = People("record", None, False)
+
+
+@dataclass(frozen=True)
+class Owned:
+    """Rows by person: what a source needs to hide persons with all their records.
+
+    A person is the average of their rows (docs/proofs/release.md, section 8). Whose rows they are
+    is held as one weight, one number and one mark per row, and leaves by no other way than through
+    weighted sums: in a file as in an array.
+    """
+
+    rows: Any
+    """Weighted so that each person counts once."""
+    persons: Rows
+    """One row of each, drawn at random."""
+    owner: NDArray[np.int64]
+    """The person each row belongs to."""
+    count: int
+
+    @classmethod
+    def of(cls, rows: Any, labels: Any, cap: float = 1.0) -> Owned:
+        """Rows whose owners are ``labels``; weights of their own count within [0, cap]."""
+        if not hasattr(rows, "take"):
+            raise TypeError(
+                f"groups go with an array, a frame or a file, not {type(rows).__name__}"
+            )
+        count = getattr(rows, "count", None)
+        weight, chosen = per_person(labels, len(labels) if count is None else count)
+        own = rows.weights()
+        if own is not None:
+            if own.shape != weight.shape:
+                raise ValueError(f"sample_weight has shape {own.shape}, expected {weight.shape}")
+            weight = weight * np.clip(own, 0.0, cap)
+        return cls(replace(rows, weight=weight), rows.take(chosen), owners(labels), len(chosen))
+
+    def drawn_by(self, draw: Callable[[int], bytes]) -> Owned:
+        """The same with one row of each drawn from these bytes."""
+        return replace(self, persons=self.rows.take(_one_of_each(self.owner, draw)))
+
+    def source(
+        self,
+        n_jobs: int | None,
+        key: bytes | None = None,
+        draw: Callable[[int], bytes] = fresh_bytes,
+    ) -> LocalSource:
+        """What sums over persons; ``key`` is what they draw their cells from, or a fresh one."""
+        key = fresh_key() if key is None else key
+        return LocalSource(self.rows, n_jobs, self.persons, self.owner, key, draw)
+
+
+def column_labels(column: Any) -> NDArray[Any]:
+    """Who each row belongs to, by a column of a frame."""
+    return identifiers(column) if isinstance(column, pl.Series) else column.to_numpy()
 
 
 def identifiers(column: pl.Series) -> NDArray[Any]:
@@ -52,49 +143,53 @@ def _says_nobody(column: pl.Series) -> bool:
     return bool(column.str.strip_chars().str.to_lowercase().is_in(_NOBODY).any())
 
 
-def split_frame(frame: Any, name: str) -> tuple[Any, NDArray[Any]]:
-    """A frame without the column that names persons, and that column's values."""
-    if name not in list(frame.columns):
-        names = ", ".join(str(column) for column in frame.columns)
-        raise ValueError(f"groups names a column {name!r}, and X has none; it has {names}")
-    if type(frame).__module__.startswith("polars"):
-        return frame.drop(name), identifiers(frame[name])
-    return frame.drop(columns=[name]), frame[name].to_numpy()
+def as_labels(groups: Any, rows: int) -> NDArray[Any]:
+    """Who each row belongs to, one identifier per row, as they were given."""
+    labels = as_array(groups)
+    if labels.shape != (rows,):
+        if isinstance(groups, str):
+            raise TypeError("groups names a column, which arrays do not have; pass the values")
+        raise ValueError(f"groups has shape {labels.shape}, expected ({rows},)")
+    return labels.astype(object) if labels.dtype.kind == "T" else labels
 
 
-@dataclass(frozen=True)
-class PickedRows:
-    """Some of the rows of a stream, unweighted; one mark per row is held, the rows are not.
+def owners(groups: Any) -> NDArray[np.int64]:
+    """The person each row belongs to, numbered from zero."""
+    return np.unique(as_labels(groups, len(groups)), return_inverse=True)[1].astype(np.int64)
 
-    Rows beyond the last mark are not picked.
 
-    Examples
-    --------
-    >>> from privem.data import ArrayRows
-    >>> rows = PickedRows(ArrayRows(np.arange(4.0)[:, None]), np.array([True, False, False, True]))
-    >>> next(rows.blocks(4)).X.ravel().tolist()
-    [0.0, 3.0]
+def _missing(labels: NDArray[Any]) -> bool:
+    """Whether there is a label that stands for none: NaN, NaT, None, pandas.NA."""
+    if labels.dtype.kind == "O":
+        return any(label is None or str(label) == "<NA>" or label != label for label in labels)
+    return labels.dtype.kind in "fcmM" and bool(np.any(labels != labels))
+
+
+def per_person(groups: Any, rows: int) -> tuple[Array, NDArray[np.int64]]:
+    """Weights that let each person count once, and one row of each person, drawn at random.
+
+    A person with m rows weighs 1/m per row: what they contribute is an average of contributions,
+    which moves a sum no more than one record does, whether they join, leave or are replaced.
     """
+    labels = as_labels(groups, rows)
+    if _missing(labels):
+        raise ValueError(
+            "groups contains missing values: whose rows those are is unknown, and nobody would be "
+            "hidden; drop them or give each such row an owner of its own"
+        )
+    try:
+        _, person, counts = np.unique(labels, return_inverse=True, return_counts=True)
+        # What has no order of its own, as sets have not, is not brought together by sorting.
+        apart = labels.dtype.kind == "O" and len(counts) != len(set(labels.tolist()))
+    except TypeError:
+        apart = True
+    if apart:
+        raise TypeError("groups mixes values that cannot be compared; make them all text")
+    return 1.0 / counts[person], _one_of_each(person, os.urandom)
 
-    rows: Rows
-    picked: NDArray[np.bool_]
 
-    @property
-    def names(self) -> Sequence[str] | None:
-        """Column names, if they have any."""
-        return self.rows.names
-
-    @property
-    def n_features(self) -> int:
-        """How many columns."""
-        return self.rows.n_features
-
-    def blocks(self, rows: int) -> Iterator[Block]:
-        """The picked rows in order, at most ``rows`` at a time."""
-        seen = start = 0
-        for block in self.rows.blocks(rows):
-            picked = self.picked[seen : seen + len(block.X)]
-            X = block.X[: len(picked)][picked]
-            seen += len(block.X)
-            yield Block(X, None, start)
-            start += len(X)
+def _one_of_each(person: NDArray[np.int64], draw: Callable[[int], bytes]) -> NDArray[np.int64]:
+    """One row of each person, the one with the smallest of the keys that all rows draw."""
+    keys = np.frombuffer(draw(8 * len(person)), dtype=np.uint64)
+    order, counts = np.lexsort((keys, person)), np.bincount(person)
+    return np.asarray(order[np.cumsum(counts) - counts])

@@ -1,59 +1,194 @@
-"""What a fit is given: rows, who they belong to, and whoever answers for them."""
+"""The one door for data: :func:`open_table` makes a :class:`Table` of whatever holds rows.
+
+A fit asks a table for sums (:meth:`Table.source`), never for what kind of rows it has. The kinds
+that privem itself knows are in :mod:`privem.data.kinds`. Another one, such as a federation or the
+rows of a cluster, is a file that calls :func:`register`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from ..core import Source
+from numpy.typing import NDArray
 
-Statement = TypeVar("Statement")
+from ..core import Block, Rows, Scratch, Source
+from .header import Header
+from .persons import RECORDS, Owned, People
+from .sampling import fresh_bytes, fresh_key
+from .sums import LocalSource
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
-class People:
-    """The unit of privacy and how many there are.
+class Policy:
+    """What rows are opened for: what they may hold, and what may be said about their values.
 
-    ``count`` is ``None`` where rows are streamed and nobody has counted them.
+    An exact fit refuses what is not finite and says where; a private one (``private``) says of
+    values only that one is missing; of a party's rows (``party``) nobody hears anything but the
+    party, which maps bad values by the fixed rule of the queries.
     """
 
-    unit: str
-    count: int | None
-    weighted: bool
-    sign: Callable[[Any], Any] | None = None
-    """What a source adds to the statement of a fit: a federation says who could learn what."""
+    name: str = ""
+    """Who reads them, in messages: the name of an estimator."""
+    params: Mapping[str, Any] = field(default_factory=dict)
+    """Its parameters, which parties of a federation are told."""
+    estimator: Any = None
+    """The estimator itself, for scikit-learn's checks of form; ``None`` is for none of them."""
+    private: bool = False
+    party: bool = False
+    fitted: bool = False
+    """Whether columns must be those of the estimator's fit, as when it predicts."""
+    target: bool = False
+    """Whether the last column is a target: y, a column that it names, or rows opened with one."""
+    missing: bool = False
+    """Whether NaN in a feature means that it is missing, and passes."""
+    sparse: bool = False
+    """Whether sparse arrays are taken."""
+    categories: Any = None
+    """Declared categories, or those of the fit; ``None`` are to be found in the rows."""
+    coded: bool = False
+    """Whether columns hold categories."""
+    devices: Callable[[Rows], Source] | None = None
+    """Makes a source of people who answer one by one; one record a person."""
+    header: bool | None = None
+    """Whether the first line of a CSV file is a header; see :func:`privem.data.read_file`."""
 
-    def public_count(self, neighbours: str) -> float | None:
-        """The number that is public knowledge: when one is replaced, never when weighted."""
-        if neighbours == "replace-one" and not self.weighted and self.count is not None:
-            return float(self.count)
-        return None
+    @property
+    def exact(self) -> bool:
+        """Whether errors may name values."""
+        return not (self.private or self.party)
 
-    def public(self, neighbours: str) -> dict[str, str]:
-        """What the statement lists as public."""
-        count = self.public_count(neighbours)
-        return {} if count is None else {f"number of {self.unit}s": f"{int(count)}"}
+    @property
+    def finite(self) -> bool:
+        """Whether every value must be finite, and errors may say which is not."""
+        return self.exact and not self.missing
 
-    def signed(self, statement: Statement) -> Statement:
-        """The statement of a fit that has ended, with what the source adds to it."""
-        return statement if self.sign is None else self.sign(statement)
+    @property
+    def columns(self) -> list[str] | None:
+        """The columns to take from what has more of them: those of the fit, if they have names."""
+        return self.seen if self.fitted else None
+
+    @property
+    def seen(self) -> list[str] | None:
+        """The names that the estimator has last seen."""
+        names = getattr(self.estimator, "feature_names_in_", None)
+        return None if names is None else [str(name) for name in names]
 
 
 @dataclass(frozen=True)
 class Table:
-    """Rows as a fit sees them, whatever they came from.
-
-    A fit asks for sums (:meth:`source`). Single rows may be read only where ``single_rows`` says
-    so: those of a federation stay with its parties.
-    """
+    """Rows as a fit sees them, whatever they came from."""
 
     rows: Any
-    """What knows the columns: ``n_features`` and ``names``; and, if ``single_rows``, ``blocks``."""
-    people: People
-    answer: Callable[[int | None], Source]
-    single_rows: bool = True
+    """What knows its columns: ``n_features``, ``names`` and, if ``single_rows``, ``blocks``."""
+    people: People = RECORDS
+    names: Sequence[str] | None = None
+    """Of the features, if they have names."""
+    types: Sequence[str] | None = None
+    """Of the features, as declared; ``None`` is ``float64``."""
+    target: bool = False
+    target_name: str | None = None
+    categories: Sequence[NDArray[Any]] | None = None
+    """Of each column, where rows are codes: positions among these, or -1."""
+    owned: Owned | None = None
+    """The rows by person, where a private fit hides persons."""
+    elsewhere: Source | None = None
+    """Who answers for rows that this process does not sum: they may be asked for sums only."""
 
-    def source(self, n_jobs: int | None) -> Source:
-        """Whoever answers stages about these rows; ``n_jobs`` threads, where they are ours."""
-        return self.answer(n_jobs)
+    @property
+    def single_rows(self) -> bool:
+        """Whether rows may be looked at one by one, as predictions do."""
+        return self.elsewhere is None
+
+    @property
+    def n_features(self) -> int:
+        """How many features."""
+        return int(self.rows.n_features) - self.target
+
+    @property
+    def header(self) -> Header | None:
+        """Which names messages may quote, if they are of a CSV file."""
+        return getattr(self.rows, "header", None)
+
+    def source(
+        self,
+        n_jobs: int | None = None,
+        key: bytes | None = None,
+        draw: Callable[[int], bytes] = fresh_bytes,
+    ) -> Source:
+        """Who answers stages about these rows.
+
+        ``n_jobs`` threads, where they are ours; records draw their cells of a partition from
+        ``key``, or a fresh one, and their pairs from ``draw``.
+        """
+        if self.elsewhere is not None:
+            return self.elsewhere
+        if self.owned is not None:
+            return self.owned.source(n_jobs, key, draw)
+        return LocalSource(self.rows, n_jobs, key=fresh_key() if key is None else key, draw=draw)
+
+    def each(
+        self, function: Callable[[Block, Scratch], T], n_jobs: int | None, block_rows: int = 4088
+    ) -> Iterator[T]:
+        """A function of every block of rows, in order: predictions, for the holder of the rows."""
+        if not self.single_rows:
+            raise TypeError("these rows can be summed, but not looked at one by one")
+        return LocalSource(self.rows, n_jobs).each(function, block_rows)
+
+
+Opener = Callable[[Any, Any, Any, Any, Policy], Table]
+_kinds: list[tuple[Callable[[Any], bool], Opener]] = []
+
+
+def register(takes: Callable[[Any], bool], opens: Opener) -> None:
+    """Teach :func:`open_table` another kind of rows, which is asked before those known so far.
+
+    Parameters
+    ----------
+    takes : callable
+        Whether X is of this kind; without importing what it is made by.
+    opens : callable
+        ``opens(X, y, weight, groups, policy)`` gives the table. It refuses what the policy does not
+        allow; rows that are elsewhere are ``Table(X, elsewhere=source)``.
+    """
+    _kinds.insert(0, (takes, opens))
+
+
+def open_table(
+    X: Any, y: Any = None, weight: Any = None, groups: Any = None, policy: Policy | None = None
+) -> Table:
+    """Whatever holds rows, as a table; checked as the policy asks, before anything is spent.
+
+    Parameters
+    ----------
+    X : array, frame, path, lazy frame, rows opened before, or what was registered
+    y : array-like, str or None
+        With a target: its values, or the column that it is. Else ignored, unless it names a column
+        of a file to leave out.
+    weight, groups : array-like, str or None
+        How much each record counts, and whom it belongs to; or the column that says so.
+    policy : Policy, optional
+        What the rows are for; by default they are taken as they are.
+
+    Examples
+    --------
+    >>> open_table([[1.0, 2.0], [3.0, 4.0]]).n_features
+    2
+    """
+    opens = next(opens for takes, opens in _kinds if takes(X))
+    return opens(X, y, weight, groups, policy or Policy())
+
+
+def read_rows(X: Any, weight: Any = None) -> Rows:
+    """Rows of an array, a frame or a file; what already is rows passes through.
+
+    Examples
+    --------
+    >>> read_rows(np.zeros((3, 2))).n_features
+    2
+    """
+    rows: Rows = open_table(X, weight=weight).rows
+    return rows

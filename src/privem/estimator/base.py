@@ -12,37 +12,23 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from ..advice import advise_at_end, few
 from ..blocks.region import Region
 from ..budget import PrivatePlan, Terms
-from ..core import Block, Plan, Release, Rows, Scratch, Source, Stage
-from ..data import ArrayRows, FrameRows, LocalSource, is_rows, is_table, read_file
-from ..data.array import unmasked
-from ..data.checks import refuse_nan, refuse_non_finite
-from ..data.frame import is_frame
+from ..core import Block, Plan, Release, Scratch, Stage
+from ..data import Policy, Table, open_table
+from ..data.array import features_of
+from ..data.columns import TYPES
 from ..data.header import Header
-from ..data.owned import Owned, group_column, labels_of, length_of
-from ..data.persons import split_frame
-from ..data.read import has_names, refuse_kind
-from ..data.secret import quietly
-from ..data.table import People, Table
-from ..data.types import TYPES, type_name
 from ..em import Fit
-from ..federation import Federation
 from ..fit import fit
 from ..ground import ESTIMATED, Ground, Preamble
+from ..local import Crowd
 from ..parameters import check_int, check_option
-from .federated import (
-    federated_people,
-    open_federation,
-    refuse_pure,
-    refuse_rows_arguments,
-)
 from .limits import in_order, region_of
 from .lineage import WithLineage
-from .opening import crowd, private_rows, unchecked, weights_of, without_values
 from .store import save_model
 from .unreleased import missing_attribute
 
@@ -76,6 +62,10 @@ class Estimator(WithLineage):
     _column_types: ClassVar[tuple[str, ...]] = TYPES
     # Whether it takes sparse arrays.
     _sparse: ClassVar[bool] = False
+    # Whether its rows have a target.
+    _target: ClassVar[bool] = False
+    # Whether NaN in X means that a value is missing, and passes.
+    _missing: ClassVar[bool] = False
     # Of the CSV file fitted: which of its column names messages may quote.
     _header: Header | None = field(init=False, default=None)
     # Called with each stage and release: the command line hangs its progress bar here.
@@ -91,6 +81,8 @@ class Estimator(WithLineage):
         # Noise is fresh in every private fit, whatever the random_state.
         tags.non_deterministic = self.epsilon is not None
         tags.input_tags.sparse = self._sparse
+        tags.input_tags.allow_nan = self._missing
+        tags.target_tags.required = self._target
         return tags
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None, *, groups: Any = None) -> Self:
@@ -202,144 +194,53 @@ class Estimator(WithLineage):
         """What ``random_state`` draws."""
         return np.random.default_rng(check_random_state(self.random_state).randint(2**31, size=4))
 
-    def _open(
-        self,
-        X: Any,
-        y: Any = None,
-        sample_weight: Any = None,
-        groups: Any = None,
-        finite: bool = True,
-        missing: bool | None = None,
-    ) -> Rows:
-        """Rows to fit on: checks their form, records names, types and number of features.
-
-        ``finite``: refuse values that are not. Without it NaN is refused all the same, before
-        anything is spent; what shows up in a later pass is mapped by the query, by a fixed rule.
-        ``missing``: of a stream whose last column is a target, whether values of the others may be.
-        """
-        if is_table(X) or is_rows(X):
-            rows = self._open_stream(X, y, sample_weight, groups)
-            if not finite:
-                rows = private_rows(rows, missing is not None, bool(missing))
-            elif missing:
-                rows = unchecked(rows)
-            self.n_features_in_ = rows.n_features
-            if rows.names is not None:
-                self.feature_names_in_ = np.asarray(rows.names, dtype=object)
-            elif hasattr(self, "feature_names_in_"):
-                del self.feature_names_in_
-            self._header = getattr(rows, "header", None)
-            types = getattr(rows, "types", None)
-            self.feature_types_in_ = ["float64"] * rows.n_features if types is None else list(types)
-            return rows
-        return self._open_array(X, sample_weight, groups, reset=True, finite=finite)
-
-    def _open_stream(self, X: Any, y: Any, weight: Any, groups: Any) -> Rows:
-        if isinstance(X, Federation):
-            return open_federation(self, X, weight, groups)
-        if not is_table(X):
-            if weight is not None:
-                raise TypeError("give the weight when opening the rows: read_file(weight=...)")
-            if isinstance(groups, str):
-                raise TypeError("name the groups when opening the rows: read_file(groups=...)")
-            rows: Rows = X
-            return rows
-        without = y if isinstance(y, str) else None
-        named = group_column(X, groups)
-        return read_file(X, weight=weight, without=without, groups=named)
-
-    def _open_array(
-        self,
-        X: Any,
-        weight: Any,
-        groups: Any,
-        reset: bool,
-        finite: bool = True,
-        missing: bool = False,
-    ) -> Rows:
-        rows: Rows
-        refuse_kind(X)
-        finite = finite and not missing
-        if is_frame(X):
-            labels = None
-            if isinstance(groups, str):
-                X, labels = split_frame(X, groups)
-                groups = labels
-            validate_data(self, X, reset=reset, skip_check_array=True)
-            if not len(X):
-                raise ValueError("Found array with 0 sample(s): the frame has no rows")
-            rows = FrameRows(X, weights_of(weight, len(X), groups, finite), finite, labels)
-        else:
-            # What is not finite is refused by ourselves: our error names the row and the column.
-            form: dict[str, Any] = {"dtype": [np.float64, np.float32], "ensure_all_finite": False}
-            form["accept_sparse"] = "csr" if self._sparse else False
-            try:
-                # Converting a number to another type may overflow, and say so of one record.
-                with nullcontext() if finite else quietly():
-                    checked = validate_data(self, unmasked(X), reset=reset, **form)
-            except (ValueError, OverflowError) as error:
-                if finite:
-                    raise
-                raise without_values(error) from None
-            weight = weights_of(weight, checked.shape[0], groups, finite)
-            rows = ArrayRows(checked, weight, self._names())
-            if finite:
-                names = getattr(self, "feature_names_in_", None)
-                for block in rows.blocks(65_536):
-                    refuse_non_finite(block.X, block.start, names)
-        if not finite and not missing:
-            refuse_nan(rows)
-        if reset:
-            self._header = None
-            self._set_types(X, rows)
-        return rows
-
-    def _set_types(self, X: Any, rows: Rows) -> None:
-        if isinstance(rows, FrameRows):
-            self.feature_types_in_ = rows.types
-        else:
-            # The array's own type, before it became floating-point; a list declares none.
-            self.feature_types_in_ = [type_name(getattr(X, "dtype", None))] * rows.n_features
+    def _policy(self, private: bool, fitted: bool = False) -> Policy:
+        """What rows are opened for: a fit, or the evaluation of a fitted model."""
+        return Policy(
+            name=type(self).__name__,
+            params=self.get_params(deep=False),
+            estimator=self,
+            private=private,
+            fitted=fitted,
+            target=self._target,
+            missing=self._missing,
+            sparse=self._sparse,
+            devices=Crowd if private and self._local and not fitted else None,
+        )
 
     def _open_table(
         self, X: Any, y: Any = None, sample_weight: Any = None, groups: Any = None
     ) -> Table:
         """The rows of a fit, exact or private, checked; records their columns."""
-        private = self.epsilon is not None
-        if private:
-            refuse_pure(X, self.delta, getattr(self, "max_rows", None))
-        rows = self._open_rows(X, y, sample_weight, groups, finite=not private)
-        held = not isinstance(rows, Federation)
-        if private and getattr(self, "trust", "central") == "local":
-            source, people = crowd(rows, groups)
-            return Table(rows, people, lambda n_jobs: source)
-        if private:
-            found, people = self._owned(rows, groups)
-            return Table(rows, people, lambda n_jobs: found, held)
-        if isinstance(rows, Federation):
-            return Table(rows, federated_people(rows), lambda n_jobs: rows, held)
-        weighted = getattr(rows, "weight", None) is not None
-        people = People("record", length_of(rows), weighted)
-        return Table(rows, people, lambda n_jobs: LocalSource(rows, n_jobs))
+        policy = self._policy(self.epsilon is not None)
+        table = open_table(X, y, sample_weight, groups, policy)
+        self.n_features_in_ = table.n_features
+        self.feature_types_in_ = list(table.types or ["float64"] * table.n_features)
+        self._header = table.header
+        names = None if table.names is None else np.asarray(table.names, dtype=object)
+        for name, value in (("feature_names_in_", names), ("target_name_in_", table.target_name)):
+            if value is not None:
+                setattr(self, name, value)
+            elif hasattr(self, name):
+                delattr(self, name)
+        return table
 
-    def _open_rows(self, X: Any, y: Any, sample_weight: Any, groups: Any, finite: bool) -> Rows:
-        """Rows to fit on; ``finite`` as in :meth:`_open`."""
-        return self._open(X, y, sample_weight, groups, finite)
+    def _reopen(
+        self,
+        X: Any,
+        y: Any = None,
+        weight: Any = None,
+        groups: Any = None,
+        target: bool = False,
+        private: bool = False,
+    ) -> Table:
+        """Rows to evaluate: as many columns, and the same names, as in ``fit``.
 
-    def _owned(self, rows: Rows, groups: Any) -> tuple[Source, People]:
-        """Opened rows as the source of a private fit, and who they belong to.
-
-        Whose rows they are is read before the first release.
+        ``target``: with their targets, which are y or, of rows opened before, the last column.
         """
-        if isinstance(rows, Federation):
-            refuse_rows_arguments(None, groups)
-            return rows, federated_people(rows)
-        weighted = getattr(rows, "weight", None) is not None
-        labels = labels_of(rows, groups)
-        if labels is None:
-            return LocalSource(rows, self.n_jobs), People("record", length_of(rows), weighted)
-        owned = Owned.of(rows, labels, self.max_weight)
-        return owned.source(self.n_jobs), People("person", owned.count, weighted)
+        check_is_fitted(self)
+        policy = replace(self._policy(private, fitted=True), target=target)
+        return open_table(X, y, weight, groups, policy)
 
     def _known(self, plan: Any, terms: Terms) -> dict[str, str]:
         """What a statement says is public, besides numbers and types of columns."""
@@ -410,48 +311,10 @@ class Estimator(WithLineage):
             for j, name in enumerate(self._names())
         ]
 
-    def _reopen(self, X: Any, weight: Any = None) -> LocalSource:
-        """Rows to predict on: as many columns, and the same names, as in ``fit``."""
-        check_is_fitted(self)
-        return LocalSource(self._reopen_rows(X, weight, None, finite=True), self.n_jobs)
-
-    def _reopen_rows(self, X: Any, weight: Any, groups: Any, finite: bool) -> Rows:
-        """Rows like those of ``fit``; ``finite`` and ``groups`` as in :meth:`_open`."""
-        if not (is_table(X) or is_rows(X)):
-            return self._open_array(X, weight, groups, reset=False, finite=finite)
-        if is_table(X):
-            who, columns = group_column(X, groups), self._file_columns(X)
-            rows = read_file(X, columns=columns, weight=weight, groups=who)
-        else:
-            rows = self._open_stream(X, None, weight, groups)
-        if rows.n_features != self.n_features_in_:
-            raise ValueError(
-                f"X has {rows.n_features} features, but {type(self).__name__} is expecting "
-                f"{self.n_features_in_} features as input"
-            )
-        self._refuse_other_names(rows.names)
-        return rows if finite else private_rows(rows)
-
-    def _refuse_other_names(self, names: Sequence[str] | None) -> None:
-        """Raise if columns that have names are not those of the fit, in their order."""
-        fitted = getattr(self, "feature_names_in_", None)
-        if names is None or fitted is None or list(names) == self._names():
-            return
-        raise ValueError(
-            "The feature names of the rows should match those of the fit, in the same order; open "
-            f"them with read_file(path, columns={self._names()})"
-        )
-
-    def _file_columns(self, X: Any) -> list[str] | None:
-        """Columns are taken from a file by name, so that extra ones do no harm."""
-        if not has_names(X) or not hasattr(self, "feature_names_in_"):
-            return None
-        return self._names()
-
     @staticmethod
     def _features(X: Any, groups: Any) -> Any:
         """What was fitted: a frame without the column that ``groups`` names; all else as it is."""
-        return split_frame(X, groups)[0] if is_frame(X) and isinstance(groups, str) else X
+        return features_of(X, groups)
 
     def _each(
         self,
@@ -459,9 +322,13 @@ class Estimator(WithLineage):
         function: Callable[[Block, Scratch], T],
         block_rows: int = 4088,
         weight: Any = None,
+        y: Any = None,
+        target: bool = False,
     ) -> Iterator[T]:
+        """A function of every block of rows; arguments as in :meth:`_reopen`."""
         empty = True
-        for part in self._reopen(X, weight).each(function, block_rows):
+        table = self._reopen(X, y, weight, target=target)
+        for part in table.each(function, self.n_jobs, block_rows):
             yield part
             empty = False
         if empty:

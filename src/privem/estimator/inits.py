@@ -8,12 +8,10 @@ import numpy as np
 from sklearn.cluster import kmeans_plusplus
 
 from ..core import Rows
-from ..data import ArrayRows
 from ..parameters import check_array_shape, check_numbers
 from ..tree import Array
 
 __all__ = [
-    "all_rows",
     "given_centres",
     "given_covariances",
     "given_means",
@@ -73,13 +71,6 @@ def given_covariances(precisions: Any, covariance_type: str, k: int, d: int) -> 
     inverse = np.linalg.inv(matrices)
     inverse = (inverse + np.swapaxes(inverse, 1, 2)) / 2
     return inverse if covariance_type == "full" else np.asarray(inverse[0])
-
-
-def all_rows(rows: Rows) -> Any:
-    """All rows as one array: the array they were given as, sparse or not, or a new one."""
-    if isinstance(rows, ArrayRows):
-        return rows.X
-    return np.concatenate([block.X for block in rows.blocks(65_536)])
 
 
 def sample_rows(

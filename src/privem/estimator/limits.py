@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..blocks.region import Region
-from ..parameters import check_float, check_sizes, for_columns
+from ..data.columns import for_columns
+from ..parameters import check_float, check_sizes
 from ..tree import Array
 
 __all__ = ["in_order", "region_of"]

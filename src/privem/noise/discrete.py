@@ -176,7 +176,7 @@ def lattice(exact: Array, spent: Spent) -> NDArray[np.int64]:
     """Sums in whole lattice steps: the one rounding.
 
     Clamping moves neighbours no further apart. Sources only give finite sums
-    (:mod:`privem.data.secret`). NaN from any other caller becomes 0 instead of the integer -2^63,
+    (:mod:`privem.data.sums`). NaN from any other caller becomes 0 instead of the integer -2^63,
     to which no noise can be added.
     """
     steps = np.nan_to_num(np.rint(exact / spent.grid), nan=0.0)

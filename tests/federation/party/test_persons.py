@@ -300,7 +300,7 @@ def test_persons_by_name_and_by_values(tmp_path):
         block = next(iter(party._held.source(True, 1, b"", os.urandom).rows.blocks(9)))
         assert block.weight.tolist() == [0.5, 1.0, 0.5]
         assert block.X.tolist() == [[1.0, 4.0], [2.0, 5.0], [3.0, 6.0]]
-        assert party._held.owned.count == 2
+        assert party._held.table.owned.count == 2
     (tmp_path / "kinds.csv").write_text("who,a,b\nx,no,yes\ny,yes,yes\nx,no,no\n")
     coded = Party(tmp_path / "kinds.csv", "p", categories=WORDS, groups="who")
     assert next(

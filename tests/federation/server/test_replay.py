@@ -5,7 +5,7 @@ import pytest
 
 from privem import FactorAnalysis, GaussianMixture, KMeans
 from privem.data.table import Table
-from privem.estimator.federated import federated_people
+from privem.federation.server.table import federated_people
 from privem.run import Record, Recorded
 
 from ..conftest import federate, split
@@ -35,7 +35,7 @@ def test_releases_are_all_there_is(blobs, model, protection, monkeypatch):
     monkeypatch.setattr(
         type(model),
         "_open_table",
-        lambda self, *args: Table(None, federated_people(federation), lambda n_jobs: source),
+        lambda self, *args: Table(None, federated_people(federation), elsewhere=source),
     )
     again.fit(None)
     for name in ("means_", "covariances_", "cluster_centers_", "components_", "noise_variance_"):

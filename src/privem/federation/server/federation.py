@@ -10,7 +10,8 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import Any, Self
 
-from ...core import Block, Release, Stage
+from ...core import Release, Stage
+from ...data import register
 from ..agreement import Agreement, took_part
 from ..errors import FederationError, PartyRefused, TooFewParties
 from ..party.party import Party
@@ -22,6 +23,7 @@ from ..wire.messages import Budget, Question, RunTerms, read_welcome
 from ..wire.queries import check_query
 from .conversation import Conversation, InProcess, Transport
 from .journal import Counters, Journal
+from .table import open_federation
 
 
 class Federation:
@@ -195,13 +197,6 @@ class Federation:
         """Of each column, where records are categories."""
         return self.agreement.categories
 
-    def blocks(self, rows: int) -> Iterator[Block]:
-        """Raise TypeError: there are no rows here."""
-        raise TypeError(
-            "a federation has no rows to read: they stay with the parties; each party may load "
-            "the fitted model and evaluate its own rows"
-        )
-
     def trust(self, private: bool | None = None) -> str:
         """Who can learn what."""
         return self.agreement.trust(private)
@@ -372,3 +367,6 @@ class Federation:
 
 def _say(found: Mapping[str, tuple[Any, Any]]) -> str:
     return "; ".join(f"{name}: {features}" for name, (features, _) in found.items())
+
+
+register(lambda X: isinstance(X, Federation), open_federation)

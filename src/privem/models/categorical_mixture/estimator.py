@@ -3,32 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from pathlib import Path
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import DensityMixin
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from ...blocks.region import Region
 from ...budget import Terms
-from ...core import Rows
-from ...data import ArrayRows, LocalSource, is_path
-from ...data.array import unmasked
-from ...data.categories import read_categories
-from ...data.frame import is_frame, is_lazy
-from ...data.persons import split_frame
-from ...data.read import refuse_kind
-from ...data.table import Table
+from ...data import Policy, Table
+from ...data.categories import CATEGORY_TYPES, category_column, check_categories
 from ...em import Fit
 from ...estimator.base import Estimator
-from ...estimator.federated import agreed_categories
-from ...estimator.opening import weights_of, without_values
 from ...estimator.synthetic import to_frame
-from ...federation import Federation
 from ...ground import Preamble
 from ...kernels.mixture import log_normaliser
 from ...parameters import (
@@ -39,9 +29,6 @@ from ...parameters import (
     check_samples,
 )
 from ...tree import Array
-from . import model as lca
-from .categories import check_categories, listed
-from .columns import CATEGORY_TYPES, category_column, category_type
 from .model import Classes, ClassQuery
 from .plan import ExactClasses, PrivateClasses
 
@@ -261,88 +248,16 @@ class CategoricalMixture(DensityMixin, Estimator):  # type: ignore[misc]
         check_is_fitted(self)
         state = Classes(self.weights_, np.concatenate(self.category_probs_, axis=1))
         query = ClassQuery(state, self._sizes)
-        source = LocalSource(self._open_codes(X, None, None, None, False, True), self.n_jobs)
-        parts = source.each(lambda b, s: function(query.log_joint(b.X, s), s), query.block_rows)
+        parts = self._each(X, lambda b, s: function(query.log_joint(b.X, s), s), query.block_rows)
         return np.concatenate(list(parts))
 
-    def _open_rows(self, X: Any, y: Any, sample_weight: Any, groups: Any, finite: bool) -> Rows:
-        return self._open_codes(X, y, sample_weight, groups, reset=True, strict=finite)
+    def _policy(self, private: bool, fitted: bool = False) -> Policy:
+        known = self.categories_ if fitted else self.categories
+        return replace(super()._policy(private, fitted), coded=True, categories=known)
 
-    def _open_codes(
-        self, X: Any, y: Any, weight: Any, groups: Any, reset: bool, strict: bool
-    ) -> Rows:
-        """Rows of codes; ``strict``: values outside the categories are an error, else code -1."""
-        if isinstance(X, Federation):
-            if not reset:
-                X.blocks(1)  # which it refuses
-            known = X.names if isinstance(self.categories, Mapping) else None
-            self.categories_ = agreed_categories(X, listed(self.categories, known))
-            rows = self._open(X, None, weight, groups)
-            self._set_category_types([None] * len(self.categories_))
-            return rows
-        refuse_kind(X)
-        X = X.collect() if is_lazy(X) else X
-        csv = is_path(X) and Path(X).suffix == ".csv"
-        if is_path(X):
-            X, weight, groups = self._read(Path(X), y, weight, groups, reset)
-        elif is_frame(X) and isinstance(groups, str):
-            X, groups = split_frame(X, groups)
-        frame = is_frame(X)
-        X = (
-            unmasked(X) if frame or hasattr(X, "dtype") else np.asarray(X, dtype=object)
-        )  # entry by entry
-        options = {"dtype": None, "skip_check_array": frame, "ensure_all_finite": False}
-        try:
-            checked = validate_data(self, X, reset=reset, **options)
-        except ValueError as error:
-            if strict:
-                raise
-            raise without_values(error) from None
-        columns = [checked[c].to_numpy() for c in checked.columns] if frame else list(checked.T)
-        n = len(checked)
-        if not n:
-            raise ValueError("Found array with 0 sample(s): there are no rows")
-        weight = weights_of(weight, n, groups, strict)
-        # By position where a name may be the first line of a file that has no header.
-        called = [f"number {j + 1}" for j in range(len(columns))] if csv else self._names()
-        named = zip(columns, called, strict=True)
-        values = [lca.told_apart(column, name, strict) for column, name in named]
-        if reset:
-            given = listed(self.categories, getattr(self, "feature_names_in_", None))
-            found = None if given is not None else [lca.distinct(v) for v in values]
-            self.categories_ = lca.declared(given, found, len(values))
-            # As declared: what the values look like hangs on single ones.
-            kinds = checked.dtypes if frame else [getattr(X, "dtype", None)] * len(values)
-            self._set_category_types(list(kinds))
-        codes = np.empty((n, len(values)), dtype=np.int32)
-        for j, (column, allowed) in enumerate(zip(values, self.categories_, strict=True)):
-            codes[:, j] = lca.codes_of(column, allowed)
-            if strict and (codes[:, j] < 0).any():
-                odd = column[np.argmax(codes[:, j] < 0)]
-                raise ValueError(
-                    f"column {called[j]!r} holds {odd!r}, which is not among its categories:"
-                    " declare it in categories=, or remove such rows"
-                )
-        return ArrayRows(codes, weight, self._names(), groups=groups)
-
-    def _set_category_types(self, declared: list[Any]) -> None:
-        kinds = zip(self.categories_, declared, strict=True)
-        self.feature_types_in_ = [category_type(known, kind) for known, kind in kinds]
-
-    def _read(
-        self, path: Path, y: Any, weight: Any, groups: Any, reset: bool
-    ) -> tuple[Any, Any, Any]:
-        """A file, read whole; missing values in it are, to a private fit, as not declared."""
-        private = reset and self.epsilon is not None
-        without = y if isinstance(y, str) else None
-        known = self.categories if reset else self.categories_
-        columns = None if reset else self._file_columns(path)
-        return read_categories(
-            path,
-            columns=columns,
-            without=without,
-            weight=weight,
-            groups=groups,
-            private=private,
-            categories=known,
-        )
+    def _open_table(
+        self, X: Any, y: Any = None, sample_weight: Any = None, groups: Any = None
+    ) -> Table:
+        table = super()._open_table(X, y, sample_weight, groups)
+        self.categories_ = list(table.categories or ())
+        return table

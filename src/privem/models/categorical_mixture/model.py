@@ -22,7 +22,6 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,11 +42,7 @@ __all__ = [
     "Classes",
     "Pairs",
     "PairsQuery",
-    "codes_of",
-    "declared",
-    "distinct",
     "spectral_classes",
-    "told_apart",
 ]
 
 _UP = 1 + 2.0**-40
@@ -347,86 +342,3 @@ def spectral_classes(
     jitter = 0.02 * rng.standard_normal((k, p)) * marginal
     profiles = marginal + corners @ turn @ axes.T + jitter
     return Classes(np.full(k, 1 / k), model.valid(profiles, 0.1 * marginal))
-
-
-def told_apart(column: NDArray[Any], name: str, strict: bool) -> NDArray[Any]:
-    """A column's values; raises for missing ones and for what cannot be a category.
-
-    ``strict``: for infinity too. (A private fit says nothing about values but that some are NaN.)
-    """
-    column = np.asarray(column)
-    if column.dtype.kind in "fc" and np.isnan(column).any():
-        raise ValueError("Input X contains NaN: remove or impute missing values first")
-    if strict and column.dtype.kind == "f" and np.isinf(column).any():
-        raise ValueError("Input X contains infinity, which is no category; remove such rows")
-    if column.dtype.kind == "c":
-        raise ValueError("Complex data not supported: categories are strings, numbers or booleans")
-    if column.dtype.kind == "O":
-        for value in column:
-            if value is None or value != value:
-                raise ValueError("Input X contains NaN: remove or impute missing values first")
-            if not isinstance(value, str | bytes | int | float | np.generic):
-                raise TypeError(
-                    f"column {name!r}: argument must be a string or a number, not a {type(value)}"
-                )
-    return column
-
-
-def meaning(value: Any) -> Any:
-    """What a value is compared by: the number it is or spells, else its text.
-
-    Whether a file or a list came as numbers or, for the sake of one odd entry, as words must not
-    matter to all the other records: that entry's owner could be seen in it.
-    """
-    text = value.decode("latin-1") if isinstance(value, bytes) else value
-    if isinstance(text, str) and text.lower() in ("true", "false"):
-        return float(text.lower() == "true")
-    try:
-        return float(text)
-    except (TypeError, ValueError, OverflowError):
-        return str(text)
-
-
-def distinct(values: NDArray[Any]) -> list[Any]:
-    """The values that occur, sorted; of those that mean the same, one."""
-    found = set(values.tolist()) if values.dtype.kind == "O" else np.unique(values).tolist()
-    ordered = sorted(found, key=lambda value: (isinstance(value, str), value))
-    return list({meaning(value): value for value in reversed(ordered)}.values())[::-1]
-
-
-def declared(given: Any, found: list[list[Any]] | None, d: int) -> list[NDArray[Any]]:
-    """The categories of each column, checked."""
-    if found is None:
-        nested = [isinstance(part, list | tuple | np.ndarray) for part in given]
-        if len(nested) == 0 or (any(nested) and not all(nested)):
-            raise ValueError("categories must be a list of lists, or one list for all columns")
-        found = [list(part) for part in given] if nested[0] else [list(given)] * d
-    if len(found) != d:
-        raise ValueError(f"categories has {len(found)} lists, but there are {d} columns")
-    for j, part in enumerate(found):
-        if not part or len({meaning(value) for value in part}) < len(part):
-            raise ValueError(f"categories of column {j} must be at least one, each of them once")
-    kinds = [np.asarray(part).dtype.kind for part in found]
-    return [
-        np.asarray(part)
-        if kind in "biuf" and not any(isinstance(v, str) for v in part)
-        else np.asarray(part, dtype=object)
-        for part, kind in zip(found, kinds, strict=True)
-    ]
-
-
-def codes_of(values: NDArray[Any], known: NDArray[Any]) -> NDArray[np.int64]:
-    """The position of each value among the known ones, by :func:`meaning`; -1 for none."""
-    table = {meaning(value): code for code, value in enumerate(known.tolist())}
-    if values.dtype.kind not in "biuf":
-        seen: dict[Any, int] = {}
-        for value in values.tolist():
-            if value not in seen:
-                seen[value] = table.get(meaning(value), -1)
-        return np.array([seen[value] for value in values.tolist()], dtype=np.int64)
-    numbers = np.array(sorted(key for key in table if isinstance(key, float)))
-    if not len(numbers):
-        return np.full(len(values), -1)
-    codes = np.array([table[number] for number in numbers.tolist()])
-    at = np.minimum(np.searchsorted(numbers, values.astype(np.float64)), len(numbers) - 1)
-    return np.where(numbers[at] == values.astype(np.float64), codes[at], -1)

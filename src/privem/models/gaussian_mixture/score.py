@@ -14,7 +14,6 @@ from ...blocks.region import Region
 from ...budget import Terms
 from ...estimator.base import Estimator
 from ...estimator.measured import Measured, say_measured
-from ...federation import Federation
 from ...fit import fund, pay
 from ...ground import Preamble
 from ...parameters import check_float, check_sizes
@@ -121,9 +120,8 @@ class PrivatelyScored(Estimator):
         check_sizes("floor, and the largest log-density", (low, high), least=0.0)
         if not low < high:
             raise ValueError(f"floor={low:g} is not below {high:g}, the largest log-density")
-        if isinstance(X, Federation):
-            raise TypeError("private_score takes rows that one holder has, not a Federation")
-        source, people = self._owned(self._reopen_rows(X, None, groups, finite=False), groups)
+        table = self._reopen(X, groups=groups, private=True)
+        people = table.people
         if people.weighted:
             raise ValueError("private_score has no weights: open the rows without")
         if self.privacy_.unit == "person" and people.unit != "person":
@@ -135,7 +133,7 @@ class PrivatelyScored(Estimator):
         preamble = Preamble.of(terms, people, d, Region.around_origin(1.0, d))
         plan = PrivateScorePlan(preamble, LogDensityQuery(density, low, high))
         funded, meter = fund(plan, terms)
-        value, deviation = pay(funded, meter, source)
+        value, deviation = pay(funded, meter, table.source(self.n_jobs))
         public = people.public(neighbours)
         public["model"] = "a private one, whose own budget is not counted here"
         public["limits of log-densities"] = f"[{low:g}, {high:g}]"

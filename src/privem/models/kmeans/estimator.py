@@ -19,11 +19,11 @@ from ...advice import advise, advise_at_end
 from ...blocks.moments import Frame
 from ...budget import Terms
 from ...core import Block, Rows, Scratch
-from ...data import LocalSource
+from ...data.array import all_values
 from ...data.table import Table
 from ...em import Fit
 from ...estimator.base import Estimator
-from ...estimator.inits import all_rows, given_centres, row_centres
+from ...estimator.inits import given_centres, row_centres
 from ...estimator.verbose import Verbose, VerboseLloyd
 from ...kernels.nearest import nearest
 from ...parameters import check_float, check_int, check_option
@@ -162,8 +162,7 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Es
         # Filled in place: a list of parts and their concatenation would be twice the labels.
         self.labels_, self.inertia_, at = np.empty(rows, dtype=np.int32), 0.0, 0
         used = np.zeros(self.n_clusters, dtype=np.bool_)
-        source = LocalSource(table.rows, self.n_jobs)
-        for labels, inertia in source.each(self._assign, block_rows=4088):
+        for labels, inertia in table.each(self._assign, self.n_jobs):
             self.labels_[at : at + len(labels)] = labels
             self.inertia_ += inertia
             at += len(labels)
@@ -283,7 +282,7 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Es
         if runs == "auto":
             runs = 1 if self.init in ("split", "k-means++") else 10
         if callable(self.init):
-            X = all_rows(rows)
+            X = all_values(rows)
             drawn = (self.init(X, k, random_state=random) for _ in range(int(runs)))
             return [given_centres(centres, k, d) for centres in drawn]
         starts: list[Any] = []

@@ -10,19 +10,8 @@ import numpy as np
 
 from ...blocks.region import Region
 from ...budget import Terms
-from ...core import Rows, Source
-from ...data import ArrayRows, FrameRows, LocalSource, is_rows, is_table, read_file
-from ...data.array import as_numbers, unmasked
-from ...data.checks import refuse_nan
-from ...data.frame import is_frame
-from ...data.owned import Owned, group_column, labels_of
-from ...data.persons import split_frame
-from ...data.read import refuse_kind
-from ...data.table import People
-from ...estimator.federated import begin_mean, federated_people, refuse_pure, refuse_rows_arguments
+from ...data import Policy, open_table
 from ...estimator.measured import Measured, say_measured
-from ...estimator.opening import private_rows
-from ...federation import Federation
 from ...fit import fund, limits, pay
 from ...ground import ESTIMATED, Preamble
 from ...local import Crowd
@@ -191,14 +180,17 @@ def private_mean(
         )
     if delta == 0 and (trust == "local" or method == "theorem 2"):
         raise ValueError("delta=0 is for trust='central' and for methods other than 'theorem 2'")
-    refuse_pure(x, delta, max_rows)
-    if isinstance(x, Federation):
-        refuse_rows_arguments(None, groups)
-        told = {"epsilon": epsilon, "delta": delta, "tau": tau, "centre": centre, "method": method}
-        told |= {"failure": failure, "accountant": accountant, "neighbours": neighbours}
-        begin_mean(x, told | {"trust": trust})
-    rows, flat = _open(x, groups)
-    d = rows.n_features
+    told = {"epsilon": epsilon, "delta": delta, "tau": tau, "centre": centre, "method": method}
+    told |= {"failure": failure, "accountant": accountant, "neighbours": neighbours}
+    told |= {"trust": trust} | ({} if max_rows is None else {"max_rows": max_rows})
+    devices = Crowd if trust == "local" else None
+    policy = Policy("private_mean", told, private=True, devices=devices)
+    table = open_table(x, groups=groups, policy=policy)
+    people, d = table.people, table.n_features
+    if d == 0:
+        raise ValueError("x has no columns")
+    if people.weighted:
+        raise ValueError("private_mean has no weights: open the rows without")
     moment = None if tau is None else _per_column("tau", tau, d)
     if moment is not None and not (moment > 0).all():
         raise ValueError("tau must be above 0: it bounds a second moment")
@@ -206,7 +198,6 @@ def private_mean(
         check_sizes("the root of tau", np.sqrt(moment))
     origin = _per_column("centre", centre, d)
     check_sizes("centre", origin, least=0.0)
-    source, people = _source(rows, groups, trust, n_jobs)
     region = None if moment is None else Region.around_origin(1.0, d)
     plan = PrivateMeanPlan(
         Preamble.of(terms, people, d, region),
@@ -216,7 +207,7 @@ def private_mean(
         (terms.epsilon, terms.delta, failure),
     )
     funded, meter = fund(plan, terms, d if trust == "local" else None)
-    fit = pay(funded, meter, source)
+    fit = pay(funded, meter, table.source(n_jobs))
     public = people.public(relation) | limits(terms, weighted=False)
     if moment is not None:
         public["second moments about the centre"] = ", ".join(f"{t:g}" for t in moment)
@@ -225,63 +216,11 @@ def private_mean(
         public["scale and place of the bulk"] = ESTIMATED
     statement = Statement.of(meter, people.unit, relation, public, trust, "mean")
     statement = people.signed(statement)
-    names = None if rows.names is None else tuple(rows.names)
+    names = None if table.names is None else tuple(table.names)
+    flat = d == 1 and np.ndim(x) == 1
     value = float(fit.mean[0]) if flat else fit.mean
     deviation = float(fit.deviation[0]) if flat else fit.deviation
     return PrivateMean(value, statement, deviation, fit.bias, names)
-
-
-def _open(x: Any, groups: Any) -> tuple[Rows, bool]:
-    """Rows to take the mean of, NaN refused; and whether they are single numbers."""
-    rows: Rows
-    refuse_kind(x)
-    if is_table(x):
-        return private_rows(read_file(x, groups=group_column(x, groups))), False
-    if is_rows(x):
-        return private_rows(x), False
-    if is_frame(x):
-        x, labels = split_frame(x, groups) if isinstance(groups, str) else (x, None)
-        rows, flat = FrameRows(x, check=False, groups=labels), False
-    else:
-        name = getattr(x, "name", None)
-        try:
-            # A list entry by entry: NumPy would make all of it text for the sake of one.
-            values = np.asarray(unmasked(x), dtype=None if hasattr(x, "dtype") else object)
-            if values.dtype.kind not in "fiub":
-                values = as_numbers(values)
-        except (TypeError, ValueError, OverflowError):
-            raise ValueError("x must be numbers") from None
-        flat = values.ndim == 1
-        if values.ndim not in (1, 2):
-            raise ValueError(f"x has shape {values.shape}; expected one or two dimensions")
-        names = None if name is None or not flat else [str(name)]
-        rows = ArrayRows(values[:, None] if flat else values, None, names)
-    if rows.n_features == 0:
-        raise ValueError("x has no columns")
-    refuse_nan(rows)
-    return rows, flat
-
-
-def _source(rows: Rows, groups: Any, trust: str, n_jobs: int | None) -> tuple[Source, People]:
-    weighted = rows.weighted if isinstance(rows, Federation) else getattr(rows, "weight", None)
-    if weighted is not None and weighted is not False:
-        raise ValueError("private_mean has no weights: open the rows without")
-    if isinstance(rows, Federation):
-        return rows, federated_people(rows)
-    held = getattr(rows, "X", None)
-    held = getattr(rows, "frame", None) if held is None else held
-    count = None if held is None else len(held)
-    if trust == "local":
-        if getattr(rows, "groups", None) is not None:
-            raise ValueError("trust='local' has no groups: one record a person")
-        if count is None:
-            count = sum(len(block.X) for block in rows.blocks(65_536))
-        return Crowd(rows), People("person", count, False)
-    labels = labels_of(rows, groups)
-    if labels is None:
-        return LocalSource(rows, n_jobs), People("record", count, False)
-    owned = Owned.of(rows, labels)
-    return owned.source(n_jobs), People("person", owned.count, False)
 
 
 def _per_column(name: str, value: Any, d: int) -> Array:

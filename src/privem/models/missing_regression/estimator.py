@@ -12,13 +12,9 @@ from sklearn.utils.validation import check_is_fitted
 from ...advice import advise, advise_at_end
 from ...blocks.region import Region
 from ...budget import Terms
-from ...core import Block, Rows, Scratch
-from ...data import LocalSource, is_rows, is_table
-from ...data.checks import refuse_weights
+from ...core import Block, Scratch
 from ...data.table import Table
 from ...em import Fit
-from ...estimator.opening import unchecked
-from ...estimator.targets import TargetEstimator
 from ...estimator.unscaled import off_centre, unlike_standard_normal
 from ...parameters import check_array_shape
 from ...tree import Array
@@ -32,7 +28,7 @@ __all__ = ["MissingCovariateRegression"]
 
 
 @dataclass(repr=False, eq=False, kw_only=True)
-class MissingCovariateRegression(TargetEstimator, GradientEstimator):
+class MissingCovariateRegression(GradientEstimator):
     """Linear regression where entries of X are missing (NaN) at random: y = <b, x> + noise.
 
     This is the third model of Wang et al. 2023, and its assumptions are strong. **There is no
@@ -144,12 +140,8 @@ class MissingCovariateRegression(TargetEstimator, GradientEstimator):
     )
     _needed: ClassVar[tuple[str, ...]] = _saved[:2]
 
+    _target: ClassVar[bool] = True
     _missing: ClassVar[bool] = True
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = True
-        return tags
 
     def _exact_plan(self, table: Table) -> MissingPlan:
         d = self.n_features_in_
@@ -216,15 +208,14 @@ class MissingCovariateRegression(TargetEstimator, GradientEstimator):
     def predict(self, X: Any) -> Array:
         """What y is expected to be given what is observed of each record."""
         # Row by row and not as a product: the same record gives the same number in any company.
-        rows = self._reopen_missing(X)
-        return self._each_row(rows, lambda X: np.nansum(X * self.coef_, axis=1))
+        return self._each_row(X, lambda X: np.nansum(X * self.coef_, axis=1))
 
     def log_likelihood(self, X: Any, y: Any) -> Array:
         """Log-density of each target given what is observed of its record."""
         check_is_fitted(self)
         state = Symmetric(self.coef_, self.noise_variance_)
-        joined = self._reopen_joined(X, y, missing=True)
-        return self._each_row(joined, lambda X: log_density(X[:, :-1], X[:, -1], state))
+        joined = {"y": y, "target": True}
+        return self._each_row(X, lambda X: log_density(X[:, :-1], X[:, -1], state), **joined)
 
     def score(self, X: Any, y: Any) -> float:
         """Mean log-density of the targets."""
@@ -233,36 +224,14 @@ class MissingCovariateRegression(TargetEstimator, GradientEstimator):
     def sample(self, X: Any) -> Array:
         """Draw a target for each record, what is missing included."""
         mean = self.predict(X)
-        hidden = self._each_row(self._reopen_missing(X), lambda X: np.isnan(X) @ self.coef_**2)
+        hidden = self._each_row(X, lambda X: np.isnan(X) @ self.coef_**2)
         noise = check_random_state(self.random_state).standard_normal(len(mean))
         return np.asarray(mean + noise * np.sqrt(self.noise_variance_ + hidden))
 
-    def _reopen_missing(self, X: Any) -> Rows:
-        """Rows to predict on, of which values may be missing."""
-        check_is_fitted(self)
-        if is_table(X) or is_rows(X):
-            return unchecked(self._reopen_rows(X, None, None, finite=True))
-        return self._open_array(X, None, None, reset=False, missing=True)
-
-    def _each_row(self, rows: Rows, function: Any) -> Array:
+    def _each_row(self, X: Any, function: Any, **more: Any) -> Array:
         """A function of blocks of rows."""
 
         def one(block: Block, scratch: Scratch) -> Array:
             return np.asarray(function(np.asarray(block.X, dtype=np.float64)))
 
-        return np.concatenate(list(LocalSource(rows, self.n_jobs).each(one, 4088)))
-
-
-def _refuse_infinite(rows: Rows) -> None:
-    """Exact fits: NaN is missing in X only, and infinity is nothing at all."""
-    empty = True
-    for block in rows.blocks(65_536):
-        empty = empty and not len(block.X)
-        if block.weight is not None:
-            refuse_weights(block.weight, block.start)
-        if np.isinf(block.X).any():
-            raise ValueError("Input X contains infinity; remove or impute such rows first")
-        if np.isnan(block.X[:, -1]).any():
-            raise ValueError("Input y contains NaN: remove or impute missing values first")
-    if empty:
-        raise ValueError("Found array with 0 sample(s): there are no rows to fit")
+        return np.concatenate(list(self._each(X, one, **more)))

@@ -15,11 +15,10 @@ from ...advice import advise_at_end
 from ...blocks.region import Region
 from ...budget import Terms
 from ...core import Block, Scratch
-from ...data import LocalSource
 from ...data.table import Table
 from ...em import Fit
+from ...estimator.base import Estimator
 from ...estimator.inits import given_weights
-from ...estimator.targets import TargetEstimator
 from ...ground import ESTIMATED, Preamble
 from ...kernels.mixture import log_normaliser
 from ...parameters import check_array_shape, check_float, check_int, check_one_start
@@ -32,7 +31,7 @@ __all__ = ["RegressionMixture"]
 
 
 @dataclass(repr=False, eq=False, kw_only=True)
-class RegressionMixture(TargetEstimator):
+class RegressionMixture(Estimator):
     """Mixture of linear regressions: each record follows one of K unknown lines.
 
     Every component has its own intercept, coefficients, weight and noise variance.
@@ -128,6 +127,7 @@ class RegressionMixture(TargetEstimator):
         "converged_",
     )
     _needed: ClassVar[tuple[str, ...]] = _saved[:4]
+    _target: ClassVar[bool] = True
     _mechanisms: ClassVar[Mapping[str, str]] = {"whitened": "gaussian"}
 
     def _exact_plan(self, table: Table) -> RegressionMixturePlan:
@@ -243,9 +243,7 @@ class RegressionMixture(TargetEstimator):
         return state.log_joint(rows[:-1], rows[-1])[2]
 
     def _each_joined(self, X: Any, y: Any, function: Any) -> Array:
-        check_is_fitted(self)
-        source = LocalSource(self._reopen_joined(X, y), self.n_jobs)
-        return np.concatenate(list(source.each(function, 4088)))
+        return np.concatenate(list(self._each(X, function, y=y, target=True)))
 
     def _check_parameters(self) -> None:
         check_int("n_components", self.n_components, 1)

@@ -12,9 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ...budget import Terms
 from ...core import Block, Scratch
-from ...data import LocalSource
 from ...data.table import Table
-from ...estimator.targets import TargetEstimator
 from ...tree import Array
 from .base import GradientEstimator
 from .model import log_cosh
@@ -25,7 +23,7 @@ __all__ = ["SymmetricRegressionMixture"]
 
 
 @dataclass(repr=False, eq=False, kw_only=True)
-class SymmetricRegressionMixture(TargetEstimator, GradientEstimator):
+class SymmetricRegressionMixture(GradientEstimator):
     """Two regressions of equal weight that mirror each other: y = z <b, x> + noise, z = +-1.
 
     This is the second model of Wang et al. 2023. b and -b are the same model; which of the two
@@ -117,6 +115,7 @@ class SymmetricRegressionMixture(TargetEstimator, GradientEstimator):
         "converged_",
     )
     _needed: ClassVar[tuple[str, ...]] = _saved[:2]
+    _target: ClassVar[bool] = True
 
     def _exact_plan(self, table: Table) -> SymmetricPlan:
         names = [*self._called(), "the target"]
@@ -160,9 +159,7 @@ class SymmetricRegressionMixture(TargetEstimator, GradientEstimator):
         return np.asarray(sign * mean + noise)
 
     def _each_joined(self, X: Any, y: Any, function: Any) -> Any:
-        check_is_fitted(self)
-        rows = self._reopen_joined(X, y)
-        return LocalSource(rows, self.n_jobs).each(function, 4088)
+        return self._each(X, function, y=y, target=True)
 
     def _posterior(self, block: Block, scratch: Scratch) -> Array:
         fitted, y = block.X[:, :-1] @ self.coef_, block.X[:, -1]

@@ -6,7 +6,7 @@ import pytest
 
 from privem import FactorAnalysis, GaussianMixture, KMeans
 from privem.data import read_file, read_rows, read_table
-from privem.data.scan import _BATCH
+from privem.data.lazy import _BATCH
 
 NAMES = ["age", "height", "weight"]
 N = 2 * _BATCH + 977  # more than two batches, and a rest

@@ -1,4 +1,13 @@
-"""Rows on this machine: threads over blocks, sums combined without rounding drift."""
+"""Sums over rows on this machine: threads over blocks, combined without rounding drift.
+
+This is the one place where a private query meets rows: nothing is heard of them, and all sums are
+finite. A record may hold anything: NaN, infinities, 1e308. Queries pull records into public
+regions, and their proofs say that what comes out is finite and bounded (``docs/proofs/release.md``,
+section 11). Here it is made sure of, whatever the query: NumPy is held to silence, since a warning
+about one record's arithmetic would be a release, and a record whose contribution is not finite
+counts as zero. Zero is within every bound on contributions, so sensitivities hold; the records
+beside it in a block lose nothing.
+"""
 
 from __future__ import annotations
 
@@ -18,12 +27,9 @@ from numpy.typing import NDArray
 from threadpoolctl import ThreadpoolController
 
 from ..core import Block, Release, Rows, Scratch, Stage
-from ..tree import RunningSum
-from .cells import CellRows, fresh_bytes, fresh_key
-from .secret import finite_sums, is_finite, quietly
-from .views import pairs
-
-__all__ = ["LocalSource", "effective_threads", "one_blas_thread"]
+from ..tree import Array, RunningSum, ravel
+from .sampling import cell_rows, fresh_bytes, fresh_key, pairs
+from .values import quietly
 
 T = TypeVar("T")
 
@@ -100,7 +106,7 @@ class LocalSource:
     def _view(self, query: Any) -> Rows:
         cell = getattr(query, "cell", None)
         if cell is not None:
-            return CellRows(self.rows, self.key, cell.index, cell.count, self.owner)
+            return cell_rows(self.rows, self.key, cell.index, cell.count, self.owner)
         match name := getattr(query, "view", "rows"):
             case "rows":
                 return self.rows
@@ -186,3 +192,35 @@ def map_blocks(
         finally:
             for future in waiting:
                 future.cancel()
+
+
+def finite_sums(query: Any) -> Callable[[Block, Scratch], Any]:
+    """The query, with records that contribute anything but finite numbers left out of its sums."""
+
+    def sums(block: Block, scratch: Scratch) -> Any:
+        whole = query(block, scratch)
+        if is_finite(whole):
+            return whole
+        total = RunningSum[Any]()
+        total.add(query(Block(block.X[:0]), scratch))
+        for i in range(len(block.X)):
+            weight = None if block.weight is None else block.weight[i : i + 1]
+            one = query(Block(block.X[i : i + 1], weight), scratch)
+            if is_finite(one):
+                total.add(one)
+        return total.value()
+
+    return sums
+
+
+def contributions(query: Any, block: Block, scratch: Scratch) -> Array:
+    """What each record adds, (size, b); zeros where that is not finite."""
+    with quietly():
+        found: Array = query.contributions(block, scratch)
+    found[:, ~np.isfinite(found).all(axis=0)] = 0.0
+    return found
+
+
+def is_finite(statistics: Any) -> bool:
+    """Whether all of a statistic's numbers are."""
+    return bool(np.isfinite(ravel(statistics)).all())

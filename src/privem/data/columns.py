@@ -1,11 +1,12 @@
-"""What type a column is: by what its schema declares, never by what its values look like."""
+"""Columns: their types, and what is given for them by name.
+
+A type is what the schema declares, never what the values look like.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Any
-
-__all__ = ["TYPES", "check_type", "chosen_types", "type_name"]
 
 TYPES = (
     "bool",
@@ -72,3 +73,43 @@ def chosen_types(
         if name not in names:
             raise ValueError(f"a type is given for {name!r}, which is not one of the columns")
     return [given.get(name) or (schema[name] if schema else "float64") for name in names]
+
+
+def positions(some: Sequence[str], names: Sequence[str]) -> str:
+    """Columns by their position, counted from 1, for messages that may not quote names.
+
+    Examples
+    --------
+    >>> positions(["b"], ["a", "b"]), positions(["a", "b"], ["a", "b"])
+    ('column number 2', 'column numbers 1, 2')
+    """
+    where = [str(j + 1) for j, name in enumerate(names) if name in some]
+    return f"column number{'s' * (len(where) > 1)} {', '.join(where)}"
+
+
+def for_columns(what: str, given: Mapping[Any, Any], names: Any, otherwise: str) -> dict[str, Any]:
+    """A parameter that is given by column name, in the order of the columns.
+
+    Raises ValueError where columns have no names (``otherwise``: what to give then), and where some
+    have no value or some values no column.
+
+    Examples
+    --------
+    >>> for_columns("bounds", {"age": (0, 120), "height": (0.5, 2.5)}, ["height", "age"], "")
+    {'height': (0.5, 2.5), 'age': (0, 120)}
+    """
+    if names is None:
+        raise ValueError(
+            f"{what} are given by column name, and X has no column names: give {otherwise}, or a "
+            "frame or a file with names"
+        )
+    known = [str(name) for name in names]
+    values = {str(name): value for name, value in given.items()}
+    unknown = [name for name in values if name not in known]
+    without = [name for name in known if name not in values]
+    wrong = [f"no such column: {', '.join(unknown)}"] * bool(unknown)
+    # By position: the names may be the first line of a file that has no header.
+    wrong += [f"without {what}: {positions(without, known)}"] * bool(without)
+    if wrong:
+        raise ValueError(f"{what} by name are for every column of X; {'; '.join(wrong)}")
+    return {name: values[name] for name in known}

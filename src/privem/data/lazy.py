@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -12,11 +13,10 @@ import polars as pl
 from numpy.typing import NDArray
 
 from ..core import Block
-from .checks import refuse_non_finite, refuse_weights
 from .header import Header
-from .persons import PickedRows, identifiers
-
-__all__ = ["ScanRows", "first_line"]
+from .persons import identifiers
+from .sampling import SelectedRows, picked_rows
+from .values import refuse_non_finite, refuse_weights
 
 # Rows per batch asked of polars: big enough to amortise a batch, small enough for the cache.
 _BATCH = 32_768
@@ -44,15 +44,14 @@ class ScanRows:
         """How many columns."""
         return len(self.names)
 
-    def take(self, index: NDArray[np.int64]) -> PickedRows:
+    def take(self, index: NDArray[np.int64]) -> SelectedRows:
         """Some of the rows, unweighted, in the order of the file."""
-        picked = np.zeros(int(index.max(initial=-1)) + 1, dtype=np.bool_)
-        picked[index] = True
-        return PickedRows(replace(self, weight=None), picked)
+        return picked_rows(replace(self, weight=None), index)
 
-    def owners(self) -> NDArray[Any]:
-        """Whom each row belongs to: one identifier per row, read whole."""
-        assert self.groups is not None
+    def owners(self) -> NDArray[Any] | None:
+        """Whom each row belongs to, one identifier per row, read whole; or ``None``."""
+        if self.groups is None:
+            return None
         return identifiers(self._collect(pl.col(self.groups)).to_series())
 
     def weights(self) -> NDArray[np.float64] | None:
@@ -61,30 +60,27 @@ class ScanRows:
             return self._collect(pl.col(self.weight).cast(pl.Float64)).to_series().to_numpy()
         return self.weight
 
-    def missing(self, *parts: Sequence[str]) -> tuple[bool, ...]:
-        """Of each set of columns, whether a value is missing; one pass, of those columns only."""
-        wanted = {name: pl.col(name).cast(pl.Float64) for part in parts for name in part}
-        gaps = [(column.is_null() | column.is_nan()).any() for column in wanted.values()]
-        if not gaps:
-            return tuple(False for _ in parts)
-        found = dict(zip(wanted, self._collect(*gaps).row(0), strict=True))
-        return tuple(any(bool(found[name]) for name in part) for part in parts)
+    def missing(self, target: bool) -> tuple[bool, bool, bool]:
+        """Whether a feature, a target and a weight is missing; one pass, of those columns only."""
+        by_name = [self.weight] if isinstance(self.weight, str) else []
+        columns = [pl.col(name).cast(pl.Float64) for name in (*self.names, *by_name)]
+        gaps = [(column.is_null() | column.is_nan()).any() for column in columns]
+        found = self._collect(*(gap.alias(str(j)) for j, gap in enumerate(gaps))).row(0)
+        last = len(self.names) - target
+        weight = any(found[len(self.names) :])
+        if isinstance(self.weight, np.ndarray):
+            weight = bool(np.isnan(self.weight).any())
+        return any(found[:last]), any(found[last : len(self.names)]), weight
 
     def _collect(self, *wanted: pl.Expr) -> pl.DataFrame:
-        try:
+        with reading(self.label, header=self.header):
             return self.scan.select(*wanted).collect(engine="streaming")
-        except pl.exceptions.PolarsError as error:
-            why = first_line(error, False, self.header)
-            raise ValueError(f"{self.label} could not be read: {why}") from None
 
     def _batches(self) -> Iterator[pl.DataFrame]:
         wanted = [*self.names, *([self.weight] if isinstance(self.weight, str) else [])]
         scan = self.scan.select(pl.col(name).cast(pl.Float64) for name in wanted)
-        try:
+        with reading(self.label, header=self.header, quote=self.check):
             yield from scan.collect_batches(chunk_size=_BATCH, maintain_order=True)
-        except pl.exceptions.PolarsError as error:
-            why = first_line(error, self.check, self.header)
-            raise ValueError(f"{self.label} could not be read: {why}") from None
 
     def blocks(self, rows: int) -> Iterator[Block]:
         """All rows in order, at most ``rows`` at a time."""
@@ -117,8 +113,21 @@ class ScanRows:
         )
 
 
-def first_line(error: Exception, quote: bool = False, header: Header | None = None) -> str:
-    """What polars says went wrong; ``quote`` the value it stumbled over, in exact fits only."""
+@contextmanager
+def reading(
+    label: str,
+    failure: str = "could not be read",
+    header: Header | None = None,
+    quote: bool = False,
+) -> Iterator[None]:
+    """Say what polars cannot read; ``quote`` the value it stumbled over, in exact fits only."""
+    try:
+        yield
+    except (pl.exceptions.PolarsError, OSError) as error:
+        raise ValueError(f"{label} {failure}: {_first_line(error, quote, header)}") from None
+
+
+def _first_line(error: Exception, quote: bool, header: Header | None) -> str:
     # What polars advises its own users is no help to ours.
     line = str(error).strip().splitlines()[0].partition(", hint:")[0]
     public = header is None or header.public is None

@@ -15,8 +15,7 @@ from privem import (
     private_mean,
 )
 from privem.data import read_file
-from privem.data.owned import owners, per_person
-from privem.data.persons import identifiers
+from privem.data.persons import identifiers, owners, per_person
 from privem.federation import Party
 
 # As numbers in double precision, the first two would be one person.

@@ -1,0 +1,147 @@
+"""Rows drawn at random: a cell of a partition, pairs of records, one row of each person."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..core import Block, Rows
+from .array import ArrayRows
+
+_CHUNK = 8192
+# Differences of this many records tell the scale of the data as well as all of them.
+_MOST = 2**16
+
+
+def fresh_bytes(count: int) -> bytes:
+    """Secret bytes from the operating system, looked up at each call: tests put a seed there."""
+    return os.urandom(count)
+
+
+def fresh_key() -> bytes:
+    """Secret bytes from the operating system: one partition."""
+    return fresh_bytes(32)
+
+
+def cells_of(key: bytes, start: int, stop: int, count: int) -> NDArray[np.int64]:
+    """The cells of records (or persons) number ``start`` to ``stop``, each one of ``count``.
+
+    32 bits per record of SHAKE-256, keyed: independent draws for whoever does not know the key, and
+    the same ones whenever asked for. They depend on nothing but key and position, which is all that
+    parallel composition needs; that 2^32 may not be a multiple of ``count`` makes cells unequal by
+    a part in 2^32 / count, and touches nobody's privacy.
+    """
+    first = start // _CHUNK
+    draws = [
+        np.frombuffer(
+            hashlib.shake_256(key + chunk.to_bytes(8, "little")).digest(4 * _CHUNK), dtype="<u4"
+        )
+        for chunk in range(first, -(-stop // _CHUNK))
+    ]
+    if not draws:
+        return np.empty(0, dtype=np.int64)
+    joined = np.concatenate(draws)[start - first * _CHUNK : stop - first * _CHUNK]
+    return (joined.astype(np.uint64) * np.uint64(count) >> np.uint64(32)).astype(np.int64)
+
+
+@dataclass(frozen=True)
+class SelectedRows:
+    """Those rows of others that a rule selects by their positions, the same in every pass.
+
+    Examples
+    --------
+    >>> rows = ArrayRows(np.arange(5.0)[:, None])
+    >>> even = SelectedRows(rows, lambda start, stop: np.arange(start, stop) % 2 == 0)
+    >>> next(even.blocks(5)).X.ravel().tolist()
+    [0.0, 2.0, 4.0]
+    """
+
+    rows: Rows
+    selects: Callable[[int, int], NDArray[np.bool_]]
+    """Whether each of the rows from one position to another is selected."""
+
+    @property
+    def names(self) -> Sequence[str] | None:
+        """Column names."""
+        return self.rows.names
+
+    @property
+    def n_features(self) -> int:
+        """How many columns."""
+        return self.rows.n_features
+
+    def blocks(self, rows: int) -> Iterator[Block]:
+        """The selected rows in order, at most ``rows`` at a time."""
+        stop = 0  # counted here: a person's cell must not hang on what a block says of itself
+        for block in self.rows.blocks(rows):
+            start, stop = stop, stop + len(block.X)
+            chosen = self.selects(start, stop)
+            weight = None if block.weight is None else block.weight[chosen]
+            yield Block(block.X[chosen], weight, start)
+
+
+def cell_rows(
+    rows: Rows, key: bytes, index: int, count: int, owner: NDArray[np.int64] | None = None
+) -> SelectedRows:
+    """The rows of one cell. All rows of a person (``owner``) lie in the person's cell."""
+    if owner is None:
+        return SelectedRows(rows, lambda a, b: cells_of(key, a, b, count) == index)
+    return _marked(rows, (cells_of(key, 0, int(owner.max(initial=-1)) + 1, count) == index)[owner])
+
+
+def picked_rows(rows: Rows, index: NDArray[np.int64]) -> SelectedRows:
+    """The rows at these positions, in their own order; one mark per row is held, rows are not."""
+    picked = np.zeros(int(index.max(initial=-1)) + 1, dtype=np.bool_)
+    picked[index] = True
+    return _marked(rows, picked)
+
+
+def _marked(rows: Rows, marks: NDArray[np.bool_]) -> SelectedRows:
+    """Rows with a mark; those beyond the last one, in a file that has grown, have none."""
+
+    def selects(start: int, stop: int) -> NDArray[np.bool_]:
+        known = marks[start:stop]
+        return np.pad(known, (0, stop - start - len(known)))
+
+    return SelectedRows(rows, selects)
+
+
+def pairs(rows: Rows, draw: Callable[[int], bytes] = fresh_bytes) -> ArrayRows:
+    """Absolute differences of uniformly random disjoint pairs of records, one row per pair.
+
+    Every record draws a key (from the operating system, if not told otherwise); up to 2**16 of them
+    with the smallest keys, in the order of their keys, are paired: the first half with the second.
+    Two equal keys, where the order would not be random, mean drawing all of them again. So the
+    matching is exactly uniform, independent of the data, and nobody's to know: the privacy of what
+    is counted on pairs rests on that (:class:`privem.blocks.bounds.OctaveQuery`). The NaN a stream
+    may hold stays NaN.
+    """
+    while True:
+        keys, kept = _smallest(rows, _MOST + 1, draw)
+        if (keys[1:] > keys[:-1]).all():
+            break
+    half = min(len(kept), _MOST) // 2
+    with np.errstate(over="ignore", invalid="ignore"):
+        return ArrayRows(np.abs(kept[:half] - kept[half : 2 * half]))
+
+
+def _smallest(
+    rows: Rows, most: int, draw: Callable[[int], bytes]
+) -> tuple[NDArray[np.uint64], NDArray[np.float64]]:
+    """The rows with the smallest random keys, in their order, and the keys."""
+    keys = np.empty(0, dtype=np.uint64)
+    kept = np.empty((0, rows.n_features))
+    for block in rows.blocks(65_536):
+        fresh = np.frombuffer(draw(8 * len(block.X)), dtype=np.uint64)
+        keys = np.concatenate([keys, fresh])
+        kept = np.concatenate([kept, np.asarray(block.X, dtype=np.float64)])
+        if len(keys) > most:
+            order = np.argpartition(keys, most)[:most]
+            keys, kept = keys[order], kept[order]
+    order = np.argsort(keys)
+    return keys[order], kept[order]
