@@ -13,7 +13,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
-from privem.data.secret import finite_sums, quietly
 
 import privem
 from privem.audit import attacks, structure_checks
@@ -21,6 +20,8 @@ from privem.audit.battery import tiny
 from privem.blocks.count import CountQuery
 from privem.core import Block, Scratch
 from privem.data import LocalSource
+from privem.data.sums import finite_sums
+from privem.data.values import quietly
 from privem.declaration import declarations
 from privem.federation.wire.queries import check_query
 from privem.tree import add, leaves, map_leaves, ravel, unravel
