@@ -54,11 +54,6 @@ def fit(estimator: Any, X: Any, y: Any, sample_weight: Any, groups: Any) -> None
                 # Numbers that sums over records cannot be computed with.
                 check_all_sizes(estimator.get_params(deep=False))
             estimator._check_parameters()
-            if estimator.epsilon is not None and estimator.delta > _LARGE_DELTA:
-                advise(
-                    f"delta={estimator.delta:g} is large: the promise may fail altogether with "
-                    "that probability; below one over the number of records is usual",
-                )
             table = estimator._open_table(X, y, sample_weight, groups)
             (fit_exactly if estimator.epsilon is None else fit_privately)(estimator, table)
     except BaseException:
@@ -108,6 +103,11 @@ def fund(
     ``device``: the columns of a person's record, where people's own devices add the noise; every
     stage then becomes a round of messages.
     """
+    if terms.delta > _LARGE_DELTA:
+        advise(
+            f"delta={terms.delta:g} is large: the promise may fail altogether with that "
+            "probability; below one over the number of records is usual",
+        )
     parts, counted = plan.parts(), plan.preamble.count is None
     if device is not None:
         rounds = Rounds.of(parts, terms, plan.preamble.count)

@@ -174,7 +174,7 @@ def untouched(*args, **kwargs):
     ],
 )
 def test_errors_come_before_anything_is_asked(parameters, error, words, monkeypatch):
-    monkeypatch.setattr("privem.estimator.base.run", untouched)
+    monkeypatch.setattr("privem.fit.run", untouched)
     with pytest.raises(error, match=words):
         CategoricalMixture(**{"n_components": 2, **parameters}).fit(drawn(50)[0])
     assert run is not untouched

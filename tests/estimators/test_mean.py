@@ -123,7 +123,7 @@ BAD = [
 
 @pytest.mark.parametrize(("given", "complaint"), BAD, ids=str)
 def test_bad_parameters_cost_nothing(given, complaint, monkeypatch):
-    monkeypatch.setattr("privem.models.mean.estimator.run", lambda *a: pytest.fail("it ran"))
+    monkeypatch.setattr("privem.fit.run", lambda *a: pytest.fail("it ran"))
     with pytest.raises((ValueError, TypeError), match=complaint):
         private_mean(np.ones(9), **given)
 

@@ -272,7 +272,7 @@ def untouched(*args, **kwargs):
     ],
 )
 def test_errors_come_before_anything_is_asked(parameters, error, words, monkeypatch):
-    monkeypatch.setattr("privem.estimator.base.run", untouched)
+    monkeypatch.setattr("privem.fit.run", untouched)
     X, y, _ = drawn(50)
     with pytest.raises(error, match=words):
         MissingCovariateRegression(**parameters).fit(X, y)

@@ -205,7 +205,7 @@ def untouched(*args, **kwargs):
     ],
 )
 def test_errors_come_before_anything_is_asked(parameters, words, monkeypatch):
-    monkeypatch.setattr("privem.estimator.base.run", untouched)
+    monkeypatch.setattr("privem.fit.run", untouched)
     X, y, *_ = drawn(50)
     with pytest.raises(ValueError, match=words):
         RegressionMixture(2, **parameters).fit(X, y)
@@ -213,7 +213,7 @@ def test_errors_come_before_anything_is_asked(parameters, words, monkeypatch):
 
 @pytest.mark.parametrize("epsilon", [None, 1.0])
 def test_bad_targets_are_refused(epsilon, tmp_path, monkeypatch):
-    monkeypatch.setattr("privem.estimator.base.run", untouched)
+    monkeypatch.setattr("privem.fit.run", untouched)
     X, y, *_ = drawn(50)
     model = RegressionMixture(2, epsilon=epsilon)
     with pytest.raises(ValueError, match="requires y"):
