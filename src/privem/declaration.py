@@ -8,7 +8,6 @@ iterate over :func:`declarations`. Importing a declaration loads none of the mod
 
 from __future__ import annotations
 
-import ast
 import inspect
 import pkgutil
 import re
@@ -16,7 +15,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 from importlib import import_module
-from importlib.util import find_spec
 from typing import Any
 
 
@@ -180,33 +178,15 @@ class Declaration:
 
     @cached_property
     def parameters(self) -> Mapping[str, Parameter]:
-        """What the constructor takes, by name: read from its source, which loads nothing."""
-        module = f"privem.{self.module}"
-        spec = find_spec(module)
-        source = getattr(spec and spec.loader, "get_source", lambda name: None)(module)
-        for node in ast.parse(source or "").body:
-            if isinstance(node, ast.ClassDef) and node.name == self.name:
-                return _parameters(node)
-        raise LookupError(f"{module} defines no class {self.name}")
-
-
-def _parameters(cls: ast.ClassDef) -> dict[str, Parameter]:
-    init = next(n for n in cls.body if isinstance(n, ast.FunctionDef) and n.name == "__init__")
-    documented = _documented(ast.get_docstring(cls) or "")
-    positional = init.args.args[1:]
-    defaults = [*init.args.defaults, *init.args.kw_defaults]
-    found = {}
-    for argument, default in zip([*positional, *init.args.kwonlyargs], defaults, strict=True):
-        kind = ast.unparse(argument.annotation) if argument.annotation else "Any"
-        types, meaning = documented.get(argument.arg, ("", ""))
-        choices = re.match(r"\{(.*?)\}", types)
-        found[argument.arg] = Parameter(
-            kind.split(" ")[0],
-            None if default is None else ast.literal_eval(default),
-            tuple(re.findall(r'"([^"]+)"', choices[1])) if choices else (),
-            meaning,
-        )
-    return found
+        """What the constructor takes, by name, as its signature and the class's docstring tell."""
+        documented, found = _documented(inspect.getdoc(self.estimator) or ""), {}
+        for name, given in inspect.signature(self.estimator).parameters.items():
+            types, meaning = documented.get(name, ("", ""))
+            choices = re.match(r"\{(.*?)\}", types)
+            words = tuple(re.findall(r'"([^"]+)"', choices[1])) if choices else ()
+            kind = str(given.annotation).split(" ")[0]
+            found[name] = Parameter(kind, given.default, words, meaning)
+        return found
 
 
 def _documented(docstring: str) -> dict[str, tuple[str, str]]:

@@ -203,6 +203,7 @@ class GaussianMixture(Synthetic, MixtureDensity):
         return Verbose(self, self.verbose, self.verbose_interval)
 
     def _exact_plan(self, table: Table) -> MixturePlan:
+        warm = self._warm()
         return MixturePlan(
             self._called(),
             self.n_components,
@@ -212,7 +213,7 @@ class GaussianMixture(Synthetic, MixtureDensity):
             self.max_iter,
             self.tol,
             starts(self, table.rows),
-            self._warm(),
+            warm,
         )
 
     def _set_exact(self, result: tuple[Frame, Fit[Mixture]], table: Table) -> None:
