@@ -145,8 +145,6 @@ class MissingCovariateRegression(GradientEstimator):
 
     def _exact_plan(self, table: Table) -> MissingPlan:
         d = self.n_features_in_
-        if table.single_rows:  # a federation's parties look themselves
-            _refuse_infinite(table.rows)
         method = "moments" if self.method == "moments" else "em"
         known = (self.noise_variance, self._given_missing(d), self._given_init())
         return MissingPlan(d, method, *known, self.max_iter, self.tol)
