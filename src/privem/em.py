@@ -9,8 +9,10 @@ go while searching, and which iterates are averaged in the end.
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Generic, Protocol, TypeVar
+
+import numpy as np
 
 from .core import ExactModel, Model, Noise, Release, Stage
 from .noise.exact import Exact
@@ -85,13 +87,13 @@ class Path(Protocol[State]):
 
 
 class LateMean(Generic[State]):
-    """EM as it is, and the mean of the iterates from number ``first`` on: noise averages out.
+    """EM as it is, and the mean of the iterates of its second half, where noise averages out.
 
-    ``mean`` takes the list of late iterates; the start is one of them where nothing follows it.
+    ``fields`` of the state are averaged; the start counts where no iteration follows it.
     """
 
-    def __init__(self, start: State, first: int, mean: Callable[[list[State]], State]) -> None:
-        self._first, self._mean, self._late = first, mean, [start]
+    def __init__(self, start: State, iterations: int, *fields: str) -> None:
+        self._first, self._fields, self._late = iterations // 2, fields, [start]
 
     def step(self, t: int, before: State, found: State) -> State:
         """The M-step's own state."""
@@ -100,7 +102,9 @@ class LateMean(Generic[State]):
 
     def end(self, state: State) -> State:
         """The mean of the late iterates."""
-        return self._mean(self._late)
+        late = self._late
+        means = {name: np.mean([getattr(s, name) for s in late], axis=0) for name in self._fields}
+        return replace(state, **means)  # type: ignore[type-var]
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ import numpy as np
 from ...blocks.moments import SumsQuery
 from ...budget import Allowance, Part
 from ...core import Release, Stage
-from ...em import ExactEM, Fit
+from ...em import ExactEM, Fit, LateMean, PrivateEM
 from ...ground import Preamble
 from ...noise.exact import Exact
 from . import model as lca
@@ -87,15 +87,11 @@ class PrivateClasses:
         state = lca.spectral_classes(second, self.sizes, ground.count, k, self.rng)
         model = CategoricalModel(self.sizes, cap, ground.count)
         total = self._iterations(model.query(state), ground.count, allowance)
-        late: list[Classes] = []
-        for t in range(total):
-            noise = allowance.noise("em", ground.rows, total)
-            state = model.m_step(state, (yield Stage(model.query(state), noise, f"EM {t + 1}")))
-            if t >= total // 2:
-                late.append(state)
-        weights = np.mean([c.weights for c in late], axis=0)
-        profiles = model.valid(np.mean([c.profiles for c in late], axis=0), 0.0)
-        return Classes(weights / weights.sum(), profiles), total
+        noise = allowance.noise("em", ground.rows, total)
+        path = LateMean(state, total, "weights", "profiles")
+        mean = yield from PrivateEM(model, state, total, lambda t: noise, path).stages()
+        weights, profiles = mean.weights / mean.weights.sum(), model.valid(mean.profiles, 0.0)
+        return Classes(weights, profiles), total
 
     def _iterations(self, query: ClassQuery, count: float, allowance: Allowance) -> int:
         """As many as keep a class's share known to a tenth in each; data-free."""

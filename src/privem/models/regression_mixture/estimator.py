@@ -24,8 +24,7 @@ from ...kernels.mixture import log_normaliser
 from ...parameters import check_array_shape, check_float, check_int, check_one_start
 from ...tree import Array
 from .model import Regressions
-from .plan import RegressionMixturePlan
-from .private_plan import PrivateRegressionsFit, PrivateRegressionsPlan
+from .plan import PrivateRegressionsFit, PrivateRegressionsPlan, RegressionMixturePlan
 
 __all__ = ["RegressionMixture"]
 
