@@ -19,7 +19,7 @@ from privem.audit.battery import tiny
 from privem.audit.fits import watched_fit
 from privem.blocks.region import Region
 from privem.budget import Allowance
-from privem.data import owned
+from privem.data import persons
 from privem.meter import BudgetExceeded, Meter
 from privem.noise.discrete import Discrete
 
@@ -169,13 +169,13 @@ def test_sensitivity_off_by_two_is_found_by_draws_alone(make_query):
 
 def test_row_sensitivity_for_groups(monkeypatch):
     """Each row of a person counts in full."""
-    original = owned.per_person
+    original = persons.per_person
 
     def whole(groups, rows):
         weight, chosen = original(groups, rows)
         return np.ones_like(weight), chosen
 
-    monkeypatch.setattr(owned, "per_person", whole)
+    monkeypatch.setattr(persons, "per_person", whole)
     pair = pair_named("one person with many rows", d=1)
     for name in ("GaussianMixture", "KMeans", "FactorAnalysis"):
         report = structure_checks(tiny(name), pair.data, repeats=60)
