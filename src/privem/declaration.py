@@ -8,13 +8,15 @@ iterate over :func:`declarations`. Importing a declaration loads none of the mod
 
 from __future__ import annotations
 
+import ast
 import inspect
 import pkgutil
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 from importlib import import_module
+from importlib.util import find_spec
 from typing import Any
 
 
@@ -64,15 +66,33 @@ class AuditCase:
 
 @dataclass(frozen=True)
 class Parameter:
-    """One parameter of an estimator's constructor, as its signature and docstring tell."""
+    """One parameter of an estimator's constructor, as its docstring tells."""
 
     kind: str
-    """The first type of its annotation: ``int``, ``float``, ``bool``, ``str`` or ``Any``."""
+    """The first type that it may have: ``int``, ``float``, ``bool``, ``str``, ..."""
     default: Any
     choices: tuple[str, ...]
-    """The words it can be, where the docstring lists them: ``{"full", "tied"}``."""
+    """The words it can be, where they are listed: ``{"full", "tied"}``."""
     meaning: str
     """The first sentence about it."""
+
+    @classmethod
+    def of(cls, types: str, meaning: str) -> Parameter:
+        """From what a docstring says.
+
+        Examples
+        --------
+        >>> Parameter.of('{"full", "tied"}, default="full"', "Shape.").choices
+        ('full', 'tied')
+        """
+        choices = re.match(r"\{(.*?)\}", types)
+        default = re.search(r"default=(.+)", types)
+        return cls(
+            "str" if choices else re.split(r"\W", types)[0],
+            ast.literal_eval(default[1]) if default else None,
+            tuple(re.findall(r'"([^"]+)"', choices[1])) if choices else (),
+            meaning,
+        )
 
 
 @dataclass(frozen=True)
@@ -178,28 +198,31 @@ class Declaration:
 
     @cached_property
     def parameters(self) -> Mapping[str, Parameter]:
-        """What the constructor takes, by name, as its signature and the class's docstring tell."""
-        documented, found = _documented(inspect.getdoc(self.estimator) or ""), {}
-        for name, given in inspect.signature(self.estimator).parameters.items():
-            types, meaning = documented.get(name, ("", ""))
-            choices = re.match(r"\{(.*?)\}", types)
-            words = tuple(re.findall(r'"([^"]+)"', choices[1])) if choices else ()
-            kind = str(given.annotation).split(" ")[0]
-            found[name] = Parameter(kind, given.default, words, meaning)
+        """What the constructor takes: read from its docstring, without loading the class."""
+        module = f"privem.{self.module}"
+        spec = find_spec(module)
+        source = getattr(spec and spec.loader, "get_source", lambda name: None)(module)
+        classes = [node for node in ast.parse(source or "").body if isinstance(node, ast.ClassDef)]
+        found = {}
+        for name, types, meaning in _documented(next(c for c in classes if c.name == self.name)):
+            elsewhere = re.match(r"see :class:`privem\.(\w+)`", types)
+            if elsewhere:
+                other = next(each for each in declarations() if each.name == elsewhere[1])
+                found[name] = other.parameters[name]
+            else:
+                found[name] = Parameter.of(types, meaning)
         return found
 
 
-def _documented(docstring: str) -> dict[str, tuple[str, str]]:
-    """The types and the first sentence of each parameter in a NumPy docstring."""
-    _, _, section = docstring.partition("Parameters\n----------\n")
+def _documented(cls: ast.ClassDef) -> Iterator[tuple[str, str, str]]:
+    """Name, types and first sentence of each parameter in a NumPy docstring."""
+    _, _, section = (ast.get_docstring(cls) or "").partition("Parameters\n----------\n")
     section = re.split(r"\n\n\S.*\n---", section)[0]
     entries = re.findall(r"^(\S.*?) : (.*)\n?((?: .*\n?)*)", section, re.MULTILINE)
-    found = {}
     for names, types, text in entries:
         sentence = re.split(r"(?<=[.;]) ", inspect.cleandoc(text).replace("\n", " "))[0]
         for name in names.split(", "):
-            found[name] = (types, sentence.replace("``", "").rstrip(".;") + ".")
-    return found
+            yield name, types, sentence.replace("``", "").rstrip(".;") + "."
 
 
 @cache

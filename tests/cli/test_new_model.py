@@ -37,6 +37,9 @@ class Toy(GaussianMixture):
         measured it.
     flavour : {"sweet", "sour"}, default="sweet"
         What they taste of.
+    max_iter : int, default=77
+        Maximum number of iterations.
+    epsilon, bounds, random_state, n_jobs : see :class:`privem.GaussianMixture`
 
     Attributes
     ----------

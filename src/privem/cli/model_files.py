@@ -129,13 +129,12 @@ def _score(
     if declared.categories:
         known = model.categories_
         table = read_categories(data, columns=columns, header=header, categories=known)[0]
-        each = model.score_samples(table)
-    elif target is not None:
+        return float(model.score(table)), len(table)
+    if target is not None:
         each = model.log_likelihood(read_file(data, columns, target=target, header=header), None)
-    else:
-        rows = WatchedRows(read_file(data, columns, header=header))
-        return float(model.score(rows)), rows.count
-    return float(np.mean(each)), len(each)
+        return float(np.mean(each)), len(each)
+    rows = WatchedRows(read_file(data, columns, header=header))
+    return float(model.score(rows)), rows.count
 
 
 def _fitted_columns(model: Any, data: Path) -> list[str] | None:

@@ -1,9 +1,9 @@
 """The options of models, each written once, and how their text is read.
 
-Which models take an option, its type, its choices and its default come from the signatures and
-docstrings of the estimators (:attr:`privem.declaration.Declaration.parameters`), which loads none
-of them. The table below adds a short help. ``privem fit`` and ``privem federate run`` both take
-their options from here.
+Which models take an option, its type, its choices and its default come from the docstrings of the
+estimators (:attr:`privem.declaration.Declaration.parameters`), which loads none of them; a test
+compares the docstrings with the signatures. The table below adds a short help. ``privem fit`` and
+``privem federate run`` both take their options from here.
 """
 
 from __future__ import annotations
@@ -118,12 +118,12 @@ class Setting:
     flags: tuple[str, ...] = ()
     """How it is written, if not as the parameter is, with dashes."""
     type: click.ParamType | None = None
-    """How its text is read, if not as the signature says."""
+    """How its text is read, if not as the docstring says."""
     metavar: str | None = None
     read: Callable[[Sequence[str]], Any] | None = None
     """It may be repeated; this turns all its texts into one value."""
     default: str | None = None
-    """In words, if not what the signature says; nothing at all, if empty."""
+    """In words, if not what the docstring says; nothing at all, if empty."""
     private: bool = False
     """Only a private fit heeds it."""
     needs: Mapping[str, str] = field(default_factory=dict)
@@ -151,14 +151,14 @@ SETTINGS: dict[str, Setting] = {
     "covariance_type": Setting("Shape of the covariances.", ("--covariance",)),
     "prior": Setting("Find the posterior mode under the default prior."),
     "noise_variance": Setting("Variance of the noise, where it is known.", default="estimated"),
-    "method": Setting("How EM proceeds."),
+    "method": Setting("Which algorithm fits the model."),
     "max_iter": Setting("At most this many iterations. A private fit chooses fewer, see --n-iter."),
     "tol": Setting(
         "Stop when an iteration gains less than this. For exact fits, where a model has --n-iter.",
         type=click.FloatRange(0),
     ),
-    "n_init": Setting("Starts of an exact fit; the best is kept."),
-    "random_state": Setting("For starts, never for noise.", ("--seed",), SEED, default=""),
+    "n_init": Setting("Number of starts of an exact fit; the best result is kept."),
+    "random_state": Setting("Seed for starts, never for noise.", ("--seed",), SEED, default=""),
     "n_jobs": Setting("Threads; -1 uses every core.", type=click.INT),
     "categories": Setting(
         "Public list of a column's categories. A private fit needs one for every column.",
@@ -198,14 +198,15 @@ SETTINGS: dict[str, Setting] = {
     ),
     "missing_probability": Setting(
         "How often a field is empty, where it is known.",
-        type=click.FLOAT,
         default="estimated",
         private=True,
     ),
-    "clip": Setting("Norm to clip gradients at.", default="1", private=True, needs=_GRADIENT),
+    "clip": Setting(
+        "Norm at which gradients are clipped.", default="1", private=True, needs=_GRADIENT
+    ),
     "step": Setting("Step size.", private=True, needs=_GRADIENT),
     "batch": Setting(
-        "Whether each step uses all records or its own.", private=True, needs=_GRADIENT
+        "Whether each step uses all records, or a part of its own.", private=True, needs=_GRADIENT
     ),
     "averaging": Setting(
         "Return the mean of the second half of the iterates.", private=True, needs=_GRADIENT
@@ -216,7 +217,9 @@ SETTINGS: dict[str, Setting] = {
         private=True,
         needs=_ROBUST,
     ),
-    "failure": Setting("Failure probability.", private=True, needs=_ROBUST),
+    "failure": Setting(
+        "Probability with which a robust mean may fail.", private=True, needs=_ROBUST
+    ),
 }
 # Settings that are no parameters of a constructor: columns for fit.
 COLUMNS = ("target", "weight", "groups")

@@ -33,7 +33,7 @@ MODELS: tuple[Declaration, ...] = (
         "CategoricalMixture",
         "models.categorical_mixture.estimator",
         "categorical",
-        "latent classes of rows, over columns of categories",
+        "latent classes, for columns of categories",
         count="n_components",
         categories=True,
         queries=("models.categorical_mixture.model",),

@@ -33,7 +33,7 @@ MODELS: tuple[Declaration, ...] = (
         "MissingCovariateRegression",
         "models.missing_regression.estimator",
         "missing-regression",
-        "the target is <b, x> and noise; fields of x may be empty",
+        "the target is <b, x> plus noise; fields of x may be empty",
         target=True,
         queries=("models.missing_regression.model", "models.missing_regression.moments"),
         audit_case=_audit_case,
