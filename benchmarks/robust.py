@@ -19,12 +19,12 @@ import numpy as np
 
 from privem.blocks.bounding import Robust
 from privem.blocks.gradient import BoundedGradientQuery
-from privem.blocks.gradients import SymmetricGradient
 from privem.blocks.region import Region
 from privem.blocks.robust_mean import papers_scale
 from privem.core import Block, Scratch
 from privem.data import ArrayRows
 from privem.kernels.robust import robust_rows
+from privem.models.symmetric.query import SymmetricGradient
 
 __all__ = ["COLUMNS", "rows"]
 

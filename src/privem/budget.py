@@ -24,7 +24,7 @@ from .accounting import (
     compose,
 )
 from .accounting.events import Composed
-from .blocks.count import MOST_ROWS
+from .blocks.histograms import MOST_ROWS
 from .core import Release, Stage
 from .meter import Meter
 from .noise.discrete import Discrete, NoSuchNoise, too_fine

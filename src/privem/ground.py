@@ -14,8 +14,15 @@ from typing import Any, Protocol
 import numpy as np
 from scipy.special import ndtri
 
-from .blocks.bounds import LOWEST_OCTAVE, OCTAVES, Histogram, OctaveQuery, PlaceQuery
-from .blocks.count import MOST_ROWS, CountQuery
+from .blocks.histograms import (
+    LOWEST_OCTAVE,
+    MOST_ROWS,
+    OCTAVES,
+    CountQuery,
+    Histogram,
+    OctaveQuery,
+    PlaceQuery,
+)
 from .blocks.region import Region
 from .budget import WHERE_PURE, Allowance, Part, Terms
 from .core import Release, Stage

@@ -43,7 +43,7 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from .blocks.cells import Cell
+from .blocks.bounded_sums import Cell
 from .budget import Allowance, Part, Terms
 from .core import Block, Group, Plan, Release, Rows, Scratch, Stage
 from .data.sampling import cell_rows, fresh_key

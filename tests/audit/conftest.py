@@ -7,16 +7,8 @@ import numpy as np
 import pytest
 
 from privem.blocks.bounding import Clip, Robust
-from privem.blocks.bounds import OctaveQuery, PlaceQuery
-from privem.blocks.count import CountQuery
-from privem.blocks.directions import DirectionsQuery
 from privem.blocks.gradient import BoundedGradientQuery, Squares
-from privem.blocks.gradients import (
-    MissingCovariateGradient,
-    SymmetricGradient,
-    SymmetricRegressionGradient,
-)
-from privem.blocks.norms import NormQuery, SquaresQuery
+from privem.blocks.histograms import CountQuery, NormQuery, OctaveQuery, PlaceQuery
 from privem.blocks.region import Region
 from privem.blocks.robust_mean import RobustMeanQuery
 from privem.blocks.sensitivity import MomentWeights
@@ -27,9 +19,19 @@ from privem.models.gaussian_mixture.log_density import LogDensityQuery, highest,
 from privem.models.gaussian_mixture.model import Mixture
 from privem.models.gaussian_mixture.query import BoundedQuery
 from privem.models.kmeans.query import BoundedClusterQuery
-from privem.models.missing_regression.moments import ObservedMomentsQuery, ScalesQuery
+from privem.models.missing_regression.query import (
+    MissingCovariateGradient,
+    ObservedMomentsQuery,
+    ScalesQuery,
+)
 from privem.models.regression_mixture.directions import ResidualDirections
 from privem.models.regression_mixture.model import Bounded, RegressionQuery, Regressions
+from privem.models.symmetric.query import (
+    DirectionsQuery,
+    SquaresQuery,
+    SymmetricGradient,
+    SymmetricRegressionGradient,
+)
 
 D = 2
 REGION = Region.box(-np.ones(D), np.ones(D))

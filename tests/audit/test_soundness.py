@@ -11,7 +11,7 @@ from privem.audit import Claim, attacks, audit_fit, audit_release, judge
 from privem.audit.battery import tiny
 from privem.audit.curves import epsilon_at, hockey_stick, mu_at
 from privem.audit.evidence import clopper_pearson
-from privem.blocks.count import CountQuery
+from privem.blocks.histograms import CountQuery
 from privem.models.gaussian_mixture.query import BoundedQuery
 from privem.noise.discrete import Discrete
 

@@ -17,7 +17,7 @@ from hypothesis.extra.numpy import arrays
 import privem
 from privem.audit import attacks, structure_checks
 from privem.audit.battery import tiny
-from privem.blocks.count import CountQuery
+from privem.blocks.histograms import CountQuery
 from privem.core import Block, Scratch
 from privem.data import LocalSource
 from privem.data.sums import finite_sums

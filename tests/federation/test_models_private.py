@@ -174,7 +174,7 @@ def test_the_dearest_cell_is_no_cheaper_than_any():
 
 
 def _prices():
-    from privem.blocks.count import CountQuery
+    from privem.blocks.histograms import CountQuery
     from privem.noise.discrete import Discrete
 
     return Discrete(10.0, "add-remove", 1000.0).price(CountQuery())

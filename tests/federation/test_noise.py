@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from privem import FactorAnalysis, GaussianMixture, KMeans
-from privem.blocks.count import CountQuery
+from privem.blocks.histograms import CountQuery
 from privem.core import Spent
 from privem.federation import Agreement, Card, Federation, TooFewParties
 from privem.federation import sums as answering

@@ -7,16 +7,13 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy.special import logsumexp
 
-from privem.blocks.gradients import (
-    MissingCovariateGradient,
-    SymmetricGradient,
-    SymmetricRegressionGradient,
-)
-from privem.blocks.slopes import best_radius, energy, slope
+from privem.blocks.bounding import best_radius, energy, slope
 from privem.core import Block, Release, Scratch
 from privem.data import LocalSource, read_rows
 from privem.em import ExactEM
+from privem.models.missing_regression.query import MissingCovariateGradient
 from privem.models.symmetric.model import Symmetric, SymmetricModel, log_cosh
+from privem.models.symmetric.query import SymmetricGradient, SymmetricRegressionGradient
 from privem.run import run
 from privem.tree import add, leaves, map_leaves, unravel
 

@@ -7,8 +7,8 @@ import pytest
 
 from privem import SymmetricMixture
 from privem.audit import recount
+from privem.blocks.bounded_sums import Cell
 from privem.blocks.bounding import Clip
-from privem.blocks.cells import Cell
 from privem.blocks.robust_mean import RobustMeanQuery
 from privem.core import Block, Spent, Stage
 from privem.data import ArrayRows, LocalSource

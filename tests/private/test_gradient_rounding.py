@@ -7,20 +7,21 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from privem.blocks.bounded_sums import in_region
 from privem.blocks.bounding import Clip, Robust
-from privem.blocks.directions import DirectionsQuery
-from privem.blocks.gradient import BoundedGradientQuery, Squares, in_region
-from privem.blocks.gradients import (
-    MissingCovariateGradient,
-    SymmetricGradient,
-    SymmetricRegressionGradient,
-)
-from privem.blocks.norms import SquaresQuery
+from privem.blocks.gradient import BoundedGradientQuery, Squares
 from privem.blocks.region import Region
 from privem.blocks.robust_mean import RobustMeanQuery
 from privem.core import Scratch
 from privem.kernels.robust import smoothed_truncation
 from privem.linalg import symmetric_pairs
+from privem.models.missing_regression.query import MissingCovariateGradient
+from privem.models.symmetric.query import (
+    DirectionsQuery,
+    SquaresQuery,
+    SymmetricGradient,
+    SymmetricRegressionGradient,
+)
 
 from .test_rounding import region_of, total
 
@@ -92,7 +93,7 @@ def test_gradients(model, seed, d, bounding, weighted):
     if model == "missing":
         X[:, :-1][rng.random((n, d)) < 0.3] = np.nan
     weight = rng.uniform(0, 1, n) if weighted else None
-    x = in_region(X, region, target, Scratch(), masks=model == "missing").T.astype(LONG)
+    x = in_region(X, region, target, Scratch(), missing=model == "missing").T.astype(LONG)
     g, square = gradients(made, x, X)
     w = np.ones(n, dtype=LONG) if weight is None else weight.astype(LONG)
     expected = np.append(w @ bounded(g, bounding), LONG(0.3) * (w @ np.clip(square, 0, LONG(5.0))))

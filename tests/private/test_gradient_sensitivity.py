@@ -8,17 +8,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from privem.blocks.bounding import Clip, Robust
-from privem.blocks.directions import DirectionsQuery
 from privem.blocks.gradient import BoundedGradientQuery, Squares
-from privem.blocks.gradients import (
-    MissingCovariateGradient,
-    SymmetricGradient,
-    SymmetricRegressionGradient,
-)
-from privem.blocks.norms import NormQuery, SquaresQuery
+from privem.blocks.histograms import NormQuery
 from privem.blocks.region import Region
 from privem.blocks.robust_mean import RobustMeanQuery
 from privem.core import Block, Scratch
+from privem.models.missing_regression.query import MissingCovariateGradient
+from privem.models.symmetric.query import (
+    DirectionsQuery,
+    SquaresQuery,
+    SymmetricGradient,
+    SymmetricRegressionGradient,
+)
 from privem.tree import ravel
 
 from .test_sensitivity import NEIGHBOURS, nasty, region_of, seeds, size, vectors, wheres, worst

@@ -12,7 +12,7 @@ from privem.blocks.sensitivity import MomentWeights
 from privem.blocks.shrinkage import clip_radius
 from privem.core import Block, Scratch
 from privem.models.categorical_mixture.model import Classes, ClassQuery, PairsQuery
-from privem.models.missing_regression.moments import ObservedMomentsQuery, ScalesQuery
+from privem.models.missing_regression.query import ObservedMomentsQuery, ScalesQuery
 from privem.models.regression_mixture.directions import ResidualDirections
 from privem.models.regression_mixture.model import _CAP, Bounded, RegressionQuery, Regressions
 from privem.tree import ravel

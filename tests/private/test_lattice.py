@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from scipy.special import ndtri
 
 from privem import GaussianMixture
-from privem.blocks.count import Count, CountQuery
+from privem.blocks.histograms import Count, CountQuery
 from privem.blocks.region import Region
 from privem.budget import Allowance, Part
 from privem.core import Block, Group, Scratch, Stage

@@ -8,17 +8,20 @@ import pytest
 
 from privem import SymmetricMixture, SymmetricRegressionMixture, private_mean
 from privem.audit import recount
+from privem.blocks.bounded_sums import Cell
 from privem.blocks.bounding import Clip, Robust
-from privem.blocks.cells import Cell
-from privem.blocks.directions import DirectionsQuery
 from privem.blocks.gradient import BoundedGradientQuery, Squares
-from privem.blocks.gradients import SymmetricGradient, SymmetricRegressionGradient
-from privem.blocks.norms import SquaresQuery
 from privem.blocks.region import Region
 from privem.blocks.robust_mean import RobustMeanQuery
 from privem.core import Stage
 from privem.data import ArrayRows
 from privem.local import Crowd, Server, message, messages
+from privem.models.symmetric.query import (
+    DirectionsQuery,
+    SquaresQuery,
+    SymmetricGradient,
+    SymmetricRegressionGradient,
+)
 from privem.noise.discrete import Discrete
 
 D = 3

@@ -11,7 +11,7 @@ from sklearn.base import clone
 
 from privem import CategoricalMixture, RegressionMixture, load
 from privem.audit import audit_model_file, recount
-from privem.blocks.cells import Cell
+from privem.blocks.bounded_sums import Cell
 from privem.blocks.sensitivity import MomentWeights
 from privem.blocks.shrinkage import clip_radius
 from privem.budget import Allowance, Part

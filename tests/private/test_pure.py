@@ -24,7 +24,7 @@ from privem.accounting import Composed, Laplace, calibrate, epsilon
 from privem.audit import audit_fit, audit_release
 from privem.audit.recount import recount
 from privem.blocks.bounding import Clip, Robust
-from privem.blocks.count import CountQuery
+from privem.blocks.histograms import CountQuery
 from privem.blocks.robust_mean import RobustMeanQuery
 from privem.core import Block, Scratch
 from privem.federation import Federation, Party

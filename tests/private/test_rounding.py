@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from privem.blocks.count import MOST_ROWS, CountQuery
+from privem.blocks.histograms import MOST_ROWS, CountQuery
 from privem.blocks.region import Region
 from privem.blocks.sensitivity import MomentWeights
 from privem.blocks.shrinkage import clip_radius

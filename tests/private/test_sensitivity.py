@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from privem.blocks.bounds import OctaveQuery, PlaceQuery
-from privem.blocks.count import CountQuery
+from privem.blocks.histograms import CountQuery, OctaveQuery, PlaceQuery
 from privem.blocks.region import Region
 from privem.blocks.sensitivity import MomentWeights
 from privem.blocks.shrinkage import clip_radius

@@ -229,7 +229,7 @@ def audit_release(
     Examples
     --------
     >>> import numpy as np
-    >>> from privem.blocks.count import CountQuery
+    >>> from privem.blocks.histograms import CountQuery
     >>> from privem.noise.discrete import Discrete
     >>> X = np.zeros((10, 1))
     >>> found = audit_release(CountQuery(), Discrete(1.0, "add-remove", 100.0), X, X[:9], 2000)

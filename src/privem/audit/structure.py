@@ -204,7 +204,7 @@ def check_noise(
 
     Examples
     --------
-    >>> from privem.blocks.count import CountQuery
+    >>> from privem.blocks.histograms import CountQuery
     >>> from privem.noise.discrete import Discrete
     >>> noise = Discrete(1.0, "add-remove", 100.0)
     >>> check_noise(CountQuery(), noise, np.zeros((5, 1))).passed

@@ -1,4 +1,4 @@
-"""Sums of bounded gradients: gradient EM is another query and another update.
+"""Sums of bounded gradients: gradient EM is another query and another M-step.
 
 A record contributes f = (bounded gradient, and optionally w min(q, cap)) with q its expected
 squared residual. The gradient has norm at most C (``bounding.norm``), q lies in [0, cap].
@@ -12,27 +12,69 @@ into a public region first, so that rounding has a bound; nothing else rests on 
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any
+from typing import ClassVar
 
 import numpy as np
 
 from ..core import Block, Group, Scratch
 from ..tree import Array
 from . import conditions
+from .bounded_sums import BoundedSum, Cell, InRegion, one_group
 from .bounding import Bounding
-from .cells import Cell
-from .gradients import Gradient, MissingCovariateGradient
 from .region import Region
 from .rounding import gamma
-from .sensitivity import capped
 
-__all__ = ["BoundedGradientQuery", "GradientSums", "Squares"]
-
-_UP = 1 + 2.0**-40
 # A gradient's own rounding is bounded by 2^-51 times its size or more (docs/proofs/gradient.md,
 # section 2): below this, squares of sizes are numbers, and no record ever becomes infinite.
 _MOST_ERROR = 2.0**400
+
+
+@dataclass(frozen=True)
+class Gradient(ABC):
+    """Abstract base of gradients of the expected log-likelihood times the variance, per record.
+
+    A gradient maps bounded records, features along the first axis (c, b), to gradients (p, b) and
+    the expected squared residual (b,) that the variance's M-step wants. All are derived from Q(b;
+    b) = -E |residual|^2/(2 sigma^2) under the current parameters (Wang et al. 2023); the factor
+    1/sigma^2 is left out, so that b + mean gradient is the M-step itself where the covariates have
+    unit second moment. Derivations of rounding errors: ``docs/proofs/gradient.md``, section 2.
+
+    ``beta`` (p,) and ``variance``: the current parameters. Public.
+    """
+
+    beta: Array
+    variance: float
+
+    target: ClassVar[bool]
+    """Whether records have a target, as their last row."""
+    missing: ClassVar[bool] = False
+    """Whether NaN among the features means missing."""
+
+    @property
+    def size(self) -> int:
+        """How many parameters."""
+        return len(self.beta)
+
+    @abstractmethod
+    def __call__(self, x: Array, raw: Array, scratch: Scratch) -> tuple[Array, Array]:
+        """Gradients and squared residuals of bounded records; ``raw`` (b, c) shows the missing."""
+
+    @abstractmethod
+    def error(self, x: float, y: float) -> tuple[float, float]:
+        """What rounding does to a gradient, in L2, and to a squared residual.
+
+        Of features of norm at most x and a target of size at most y; tanh is taken to be within
+        4 ulp.
+        """
+
+    def check(self, d: int, target: bool) -> None:
+        """It is about d features, and about a target or not; refuses what would overflow."""
+        conditions.need(target == self.target)
+        conditions.shaped((d,), self.beta)
+        conditions.magnitudes(self.beta)
+        conditions.ordinary(self.variance)
 
 
 @dataclass(frozen=True)
@@ -53,7 +95,7 @@ class Squares:
 
 
 @dataclass(frozen=True)
-class BoundedGradientQuery:
+class BoundedGradientQuery(InRegion, BoundedSum[GradientSums]):
     """The sum of bounded gradients over the records of a cell, or over all.
 
     Parameters
@@ -80,19 +122,13 @@ class BoundedGradientQuery:
     travels = ("model", "bounding", "region", "target", "squares", "cap_weight", "cell")
 
     @property
-    def block_rows(self) -> int:
-        """Blocks of about half a megabyte: a handful of passes over each stay in the cache."""
-        return int(np.clip(2**16 // (self.region.d + 2), 64, 8184)) // 8 * 8
-
-    @property
     def size(self) -> int:
         """How many numbers are released."""
         return self.model.size + (self.squares is not None)
 
     def contributions(self, block: Block, scratch: Scratch) -> Array:
         """What each record of a block adds, (size, b), before weights; in working memory."""
-        masks = isinstance(self.model, MissingCovariateGradient)
-        x = in_region(block.X, self.region, self.target, scratch, masks)
+        x = self.inside(block.X, scratch, self.model.missing)
         g, square = self.model(x, block.X, scratch)
         self.bounding.apply(g, scratch)
         if self.squares is None:
@@ -101,15 +137,6 @@ class BoundedGradientQuery:
         joint[:-1] = g
         joint[-1] = self.squares.weight * np.clip(square, 0.0, self.squares.cap)
         return joint
-
-    def __call__(self, block: Block, scratch: Scratch) -> GradientSums:
-        """Sum a block."""
-        f = self.contributions(block, scratch)
-        weight = capped(block.weight, self.cap_weight, f.shape[1])
-        total = f.sum(axis=1) if weight is None else f @ weight
-        if self.squares is None:
-            return GradientSums(total)
-        return GradientSums(total[:-1], total[-1:])
 
     def unravel(self, vector: Array) -> GradientSums:
         """The sums from the vector of their numbers."""
@@ -121,22 +148,12 @@ class BoundedGradientQuery:
         """One group; derived above."""
         c = self.bounding.norm(self.model.size)
         cap = 0.0 if self.squares is None else self.squares.weight * self.squares.cap
-        match neighbours:
-            case "add-remove":
-                moved = math.hypot(c, cap)
-            case "replace-one":
-                moved = math.hypot(2 * c, cap)
-            case _:
-                raise ValueError(
-                    f"neighbours must be 'add-remove' or 'replace-one', got {neighbours!r}"
-                )
-        return [Group("gradient", slice(0, self.size), moved * self.cap_weight * _UP)]
+        moved = math.hypot(c, cap), math.hypot(2 * c, cap)
+        return one_group(self, "gradient", neighbours, *moved)
 
     def rounding(self, rows: float) -> float:
         """Per record: the gradient's own error, the bounding's, and its part of the sums."""
-        x = reach(self.region)
-        y = 0.0 if self.target is None else reach(self.target)
-        g, q = self.model.error(x, y)
+        g, q = self._errors()
         p = self.model.size
         moved = self.bounding.error(p, g)
         norm = self.bounding.norm(p)
@@ -145,63 +162,18 @@ class BoundedGradientQuery:
             norm = math.hypot(norm, self.squares.weight * self.squares.cap)
         return rows * (moved + gamma(self.block_rows + 32) * (norm + moved))
 
+    def _errors(self) -> tuple[float, float]:
+        """What rounding does to the gradient and the squared residual of any record."""
+        return self.model.error(self.region.radius, self.target.radius if self.target else 0.0)
+
     def check(self, d: int, private: bool) -> None:
         """The gradient fits the records, and none of them overflows before it is bounded.
 
         What is not a number would be published as zero, and whoever made it so could be seen.
         """
-        check_records(self, d, private)
+        self.check_records(d, private)
         self.model.check(self.region.d, self.target is not None)
         self.bounding.check()
         if self.squares is not None:
             conditions.ordinary(self.squares.weight, self.squares.cap)
-        y = 0.0 if self.target is None else reach(self.target)
-        errors = self.model.error(reach(self.region), y)
-        conditions.need(all(error < _MOST_ERROR for error in errors))
-
-
-def check_records(query: Any, d: int, private: bool) -> None:
-    """Regions of the features and of a target, which is then the last column; weights and cell."""
-    features = d - (query.target is not None)
-    conditions.need(features > 0)
-    query.region.check(features, data=private)
-    if query.target is not None:
-        query.target.check(1, data=private)
-    conditions.ordinary(query.cap_weight)
-    if query.cell is not None:
-        query.cell.check(private)
-
-
-def reach(region: Region) -> float:
-    """The largest norm of a record in the data's own coordinates, rounded up."""
-    if region.ball:
-        size = float(np.linalg.norm(region.centre) + region.scale.max())
-    else:
-        size = float(np.linalg.norm(np.abs(region.centre) + region.limit * region.scale))
-    return size * (1 + 2.0**-36)
-
-
-def in_region(
-    rows: Array, region: Region, target: Region | None, scratch: Scratch, masks: bool = False
-) -> Array:
-    """Records pulled into their region, in the data's coordinates, (c, b), in working memory.
-
-    ``masks``: NaN among the features means missing, and is put at the region's centre, where it
-    pulls on nothing else.
-
-    Elementwise and correctly rounded, like :meth:`Region.to_unit`: what comes out is a function of
-    the record, wherever in a block it stands.
-    """
-    x = scratch.take("bounded", rows.T.shape)
-    d = region.d
-    features = rows[:, :d]
-    if masks:
-        features = np.where(np.isnan(features), region.centre, features)
-    inside = region.to_unit(features, scratch).T
-    np.multiply(inside, region.scale[:, None], out=x[:d])
-    x[:d] += region.centre[:, None]
-    if target is not None:
-        inside = target.to_unit(rows[:, d:], scratch).T
-        np.multiply(inside, target.scale[:, None], out=x[d:])
-        x[d:] += target.centre[:, None]
-    return x
+        conditions.need(all(error < _MOST_ERROR for error in self._errors()))

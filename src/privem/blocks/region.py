@@ -55,6 +55,15 @@ class Region:
         return (1.0 if self.ball else float(np.linalg.norm(self.limit))) * (1 + 2.0**-36)
 
     @cached_property
+    def radius(self) -> float:
+        """The largest norm of a record in the data's own coordinates, rounded up."""
+        if self.ball:
+            size = float(np.linalg.norm(self.centre) + self.scale.max())
+        else:
+            size = float(np.linalg.norm(np.abs(self.centre) + self.limit * self.scale))
+        return size * (1 + 2.0**-36)
+
+    @cached_property
     def _columns(self) -> tuple[Array, Array, Array, Array]:
         """Centre, inverse scale, lower and upper limit, each (d, 1)."""
         columns = np.stack([self.centre, 1.0 / self.scale, -self.limit, self.limit])[:, :, None]

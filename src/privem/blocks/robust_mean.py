@@ -23,7 +23,7 @@ and half of it where tails are lighter than the worst. See ``docs/proofs/gradien
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -31,14 +31,10 @@ from ..core import Block, Group, Scratch
 from ..kernels.robust import TOP
 from ..tree import Array
 from . import conditions
+from .bounded_sums import UP, BoundedSum, Cell, check_weights, one_group
 from .bounding import Bounding, Clip, Robust
-from .cells import Cell
 from .rounding import gamma
-from .sensitivity import capped
 
-__all__ = ["MeanSums", "RobustMeanQuery", "best_clip", "bias_bound", "papers_scale"]
-
-_UP = 1 + 2.0**-40
 # Far beyond any record, and squares of it are still numbers.
 _HUGE = 1e150
 
@@ -51,7 +47,7 @@ class MeanSums:
 
 
 @dataclass(frozen=True)
-class RobustMeanQuery:
+class RobustMeanQuery(BoundedSum[MeanSums]):
     """The sum of bounded differences from a public centre, in units of a public ``unit`` each."""
 
     centre: Array
@@ -85,12 +81,6 @@ class RobustMeanQuery:
         np.minimum(x, _HUGE, out=x)
         return self.bounding.apply(x, scratch)
 
-    def __call__(self, block: Block, scratch: Scratch) -> MeanSums:
-        """Sum a block."""
-        f = self.contributions(block, scratch)
-        weight = capped(block.weight, self.cap_weight, f.shape[1])
-        return MeanSums(f.sum(axis=1) if weight is None else f @ weight)
-
     def unravel(self, vector: Array) -> MeanSums:
         """The sums from the vector of their numbers."""
         return MeanSums(vector)
@@ -100,15 +90,12 @@ class RobustMeanQuery:
 
         Laplace noise goes by the L1 norm, at most sqrt(p) times the L2 norm (Cauchy-Schwarz).
         """
-        if neighbours not in ("add-remove", "replace-one"):
-            raise ValueError(
-                f"neighbours must be 'add-remove' or 'replace-one', got {neighbours!r}"
-            )
-        twice = 2.0 if neighbours == "replace-one" else 1.0
-        bound = twice * self.bounding.norm(self.size) * self.cap_weight * _UP
+        norm = self.bounding.norm(self.size)
+        (group,) = one_group(self, "mean", neighbours, norm, 2.0 * norm)
         if self.kind == "laplace":
-            bound *= math.sqrt(self.size) * _UP
-        return [Group("mean", slice(0, self.size), bound, self.kind)]
+            bound = group.sensitivity * (math.sqrt(self.size) * UP)
+            group = replace(group, sensitivity=bound, kind=self.kind)
+        return [group]
 
     def rounding(self, rows: float) -> float:
         """The bounding's error per record, and a rounding per row of a block."""
@@ -121,9 +108,7 @@ class RobustMeanQuery:
         conditions.shaped((d,), self.centre, self.unit)
         conditions.magnitudes(self.unit, positive=True)
         self.bounding.check()
-        conditions.ordinary(self.cap_weight)
-        if self.cell is not None:
-            self.cell.check(private)
+        check_weights(self.cap_weight, self.cell, private)
 
 
 def best_clip(tau: float, count: float, multiplier: float, p: int, factor: float) -> Clip:

@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import math
 
-__all__ = ["LARGEST", "SMALLEST", "U", "gamma"]
-
 U = 2.0**-53
 SMALLEST, LARGEST = 2.0**-100, 2.0**100
 

@@ -118,8 +118,8 @@ def pairs(rows: Rows, draw: Callable[[int], bytes] = fresh_bytes) -> ArrayRows:
     with the smallest keys, in the order of their keys, are paired: the first half with the second.
     Two equal keys, where the order would not be random, mean drawing all of them again. So the
     matching is exactly uniform, independent of the data, and nobody's to know: the privacy of what
-    is counted on pairs rests on that (:class:`privem.blocks.bounds.OctaveQuery`). The NaN a stream
-    may hold stays NaN.
+    is counted on pairs rests on that (:class:`privem.blocks.histograms.OctaveQuery`). The NaN a
+    stream may hold stays NaN.
     """
     while True:
         keys, kept = _smallest(rows, _MOST + 1, draw)

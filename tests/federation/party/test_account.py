@@ -9,8 +9,7 @@ import pytest
 from privem import KMeans
 from privem.accounting import Composed, Failure, Gaussian, Laplace, compose, epsilon
 from privem.accounting.gdp import hockey_stick
-from privem.blocks.bounds import OctaveQuery, PlaceQuery
-from privem.blocks.count import CountQuery
+from privem.blocks.histograms import CountQuery, OctaveQuery, PlaceQuery
 from privem.blocks.krylov import ProductsQuery
 from privem.blocks.moments import MomentsQuery, SumsQuery
 from privem.blocks.sensitivity import MomentWeights

@@ -5,7 +5,7 @@ import dataclasses
 import numpy as np
 import pytest
 
-from privem.blocks.count import CountQuery
+from privem.blocks.histograms import CountQuery
 from privem.core import Spent
 from privem.federation import Party
 from privem.federation.wire.codec import (

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from privem import GaussianMixture, KMeans
-from privem.blocks.bounds import OctaveQuery, PlaceQuery
-from privem.blocks.count import CountQuery
+from privem.blocks.histograms import CountQuery, OctaveQuery, PlaceQuery
 from privem.blocks.krylov import ProductsQuery
 from privem.blocks.moments import MomentsQuery, SumsQuery
 from privem.blocks.region import Region

@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 
 from privem import FactorAnalysis, GaussianMixture, KMeans, private_mean
-from privem.blocks.count import CountQuery
+from privem.blocks.histograms import CountQuery
 from privem.blocks.moments import SumsQuery
 from privem.data import ArrayRows, read_file
 from privem.federation import Federation, InProcess, Party

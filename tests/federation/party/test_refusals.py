@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from privem import KMeans
-from privem.blocks.count import CountQuery
+from privem.blocks.histograms import CountQuery
 from privem.blocks.moments import MomentsQuery, SumsQuery
 from privem.federation import Federation, InProcess, Party
 from privem.federation.party import party as partying

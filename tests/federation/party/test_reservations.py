@@ -3,7 +3,7 @@
 import pytest
 
 from privem import GaussianMixture, KMeans
-from privem.blocks.count import CountQuery
+from privem.blocks.histograms import CountQuery
 from privem.blocks.moments import SumsQuery
 from privem.core import Stage
 from privem.federation import Federation, Party, PartyRefused

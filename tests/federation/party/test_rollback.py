@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from privem import GaussianMixture, KMeans, SymmetricMixture
-from privem.blocks.count import CountQuery
+from privem.blocks.histograms import CountQuery
 from privem.core import Spent
 from privem.data import ArrayRows
 from privem.federation import InProcess, Party

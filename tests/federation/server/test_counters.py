@@ -3,7 +3,7 @@
 import pytest
 
 from privem import GaussianMixture, KMeans
-from privem.blocks.count import CountQuery
+from privem.blocks.histograms import CountQuery
 from privem.blocks.moments import SumsQuery
 from privem.federation import Federation, FederationError, InProcess, Journal, Party
 from privem.federation.errors import OlderState

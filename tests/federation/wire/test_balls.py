@@ -5,16 +5,14 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
+from privem.blocks.bounded_sums import Cell
 from privem.blocks.bounding import Clip
-from privem.blocks.cells import Cell
-from privem.blocks.directions import DirectionsQuery
-from privem.blocks.gradient import BoundedGradientQuery, reach
-from privem.blocks.gradients import SymmetricGradient
-from privem.blocks.norms import SquaresQuery
+from privem.blocks.gradient import BoundedGradientQuery
 from privem.blocks.region import Region
 from privem.core import Block, Scratch
 from privem.federation.wire.codec import BadMessage
 from privem.federation.wire.queries import check_query
+from privem.models.symmetric.query import DirectionsQuery, SquaresQuery, SymmetricGradient
 from privem.tree import ravel
 
 D = 20
@@ -73,5 +71,5 @@ def test_reach_covers_every_record_of_a_ball():
         ball = Region(rng.normal(size=d) * 3, rng.uniform(0.1, 2, d), np.ones(d), ball=True)
         rows = rng.normal(size=(50, d)) * 10
         inside = ball.to_data(ball.to_unit(rows, Scratch()))
-        assert (np.linalg.norm(inside, axis=1) <= reach(ball)).all()
-    assert reach(ORIGIN) == pytest.approx(5.0, rel=1e-9)
+        assert (np.linalg.norm(inside, axis=1) <= ball.radius).all()
+    assert ORIGIN.radius == pytest.approx(5.0, rel=1e-9)

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from privem.blocks.count import CountQuery
+from privem.blocks.histograms import CountQuery
 from privem.federation.wire.codec import MAGIC, BadMessage, decode, encode
 from privem.federation.wire.queries import pack, unpack
 from privem.models.gaussian_mixture.assigned import AssignedQuery

@@ -6,16 +6,10 @@ import math
 import numpy as np
 import pytest
 
+from privem.blocks.bounded_sums import Cell
 from privem.blocks.bounding import Clip, Robust
-from privem.blocks.cells import Cell
-from privem.blocks.directions import DirectionsQuery
 from privem.blocks.gradient import BoundedGradientQuery, Squares
-from privem.blocks.gradients import (
-    MissingCovariateGradient,
-    SymmetricGradient,
-    SymmetricRegressionGradient,
-)
-from privem.blocks.norms import NormQuery, SquaresQuery
+from privem.blocks.histograms import NormQuery
 from privem.blocks.region import Region
 from privem.blocks.robust_mean import RobustMeanQuery
 from privem.blocks.sensitivity import MomentWeights
@@ -26,10 +20,20 @@ from privem.federation.wire.messages import Question
 from privem.federation.wire.queries import check_query, vocabulary
 from privem.models.categorical_mixture.model import Classes, ClassQuery, PairsQuery
 from privem.models.missing_regression.model import MissingQuery
-from privem.models.missing_regression.moments import ObservedMomentsQuery, ScalesQuery
+from privem.models.missing_regression.query import (
+    MissingCovariateGradient,
+    ObservedMomentsQuery,
+    ScalesQuery,
+)
 from privem.models.regression_mixture.directions import ResidualDirections
 from privem.models.regression_mixture.model import Bounded, RegressionQuery, Regressions
 from privem.models.symmetric.model import Symmetric, SymmetricQuery
+from privem.models.symmetric.query import (
+    DirectionsQuery,
+    SquaresQuery,
+    SymmetricGradient,
+    SymmetricRegressionGradient,
+)
 from privem.noise.discrete import Discrete
 from privem.noise.exact import Exact
 from privem.tree import ravel

@@ -35,7 +35,7 @@ MODELS: tuple[Declaration, ...] = (
         "missing-regression",
         "the target is <b, x> plus noise; fields of x may be empty",
         target=True,
-        queries=("models.missing_regression.model", "models.missing_regression.moments"),
+        queries=("models.missing_regression.model", "models.missing_regression.query"),
         audit_case=_audit_case,
         own_example=_example,
         results=("coef_", "noise_variance_", "missing_probability_"),

@@ -10,9 +10,7 @@ from typing import Any
 import numpy as np
 
 from ...blocks.bounding import Bounding, Clip
-from ...blocks.gradient import reach
-from ...blocks.gradients import MissingCovariateGradient
-from ...blocks.norms import HALF_OCTAVES, NormQuery
+from ...blocks.histograms import HALF_OCTAVES, NormQuery
 from ...blocks.region import Region
 from ...blocks.robust_mean import papers_scale
 from ...blocks.shrinkage import clip_radius, james_stein, operator_noise, soften
@@ -26,8 +24,8 @@ from ..symmetric.gradient_plan import GradientSteps, moment_parts
 from ..symmetric.model import Symmetric
 from ..symmetric.private_plan import _edge
 from .model import corrected
-from .moments import ObservedMomentsQuery, ScalesQuery
 from .plan import from_moments
+from .query import MissingCovariateGradient, ObservedMomentsQuery, ScalesQuery
 from .scoring import ScoringSteps
 
 __all__ = ["MissingTask", "PrivateMissingFit", "PrivateMissingPlan"]
@@ -193,7 +191,7 @@ class _Steps:
 
         And the deviation of the last one's noise.
         """
-        radii = (reach(self.region), reach(self.target))
+        radii = (self.region.radius, self.target.radius)
         query = ScalesQuery(self.region, self.target, radii, self.cap_weight)
         release = yield from self.asking.ask(query, "scales", "scales")
         sums, noise = release.statistics, release.deviation

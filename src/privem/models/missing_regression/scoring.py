@@ -19,12 +19,10 @@ from typing import Any
 
 import numpy as np
 
-from ...blocks.bounding import Clip
-from ...blocks.cells import Cell
+from ...blocks.bounded_sums import Cell
+from ...blocks.bounding import PRODUCT, Clip, best_radius
 from ...blocks.gradient import BoundedGradientQuery, GradientSums, Squares
-from ...blocks.gradients import MissingCovariateGradient
 from ...blocks.region import Region
-from ...blocks.slopes import PRODUCT, best_radius
 from ...core import Release, Stage
 from ...tree import Array
 from ..symmetric.asking import Asking
@@ -32,6 +30,7 @@ from ..symmetric.course import Course
 from ..symmetric.gradient_plan import em_noise, stands_out
 from ..symmetric.model import Symmetric
 from .model import scoring, typical_length
+from .query import MissingCovariateGradient
 
 __all__ = ["ScoringSteps"]
 

@@ -6,7 +6,7 @@ from collections.abc import Generator
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ...blocks.cells import Cell
+from ...blocks.bounded_sums import Cell
 from ...budget import Allowance
 from ...core import Release, Stage
 

@@ -7,7 +7,7 @@ Two ways to go, both from public numbers:
 - :class:`MomentSteps`, the default: residuals about the last public iterate are clipped near their
   own typical length, sigma sqrt(d); where exactly, the noise level tells. Residuals are symmetric
   about zero at the solution, so clipping moves it little, and costs a known factor of the step's
-  length, which is put back (:mod:`privem.blocks.slopes`). Each iteration gets twice the budget of
+  length, which is put back (:mod:`privem.blocks.bounding`). Each iteration gets twice the budget of
   the one before. Where they lead: :mod:`~.course`.
 """
 
@@ -20,13 +20,11 @@ from typing import Any
 
 import numpy as np
 
-from ...blocks.bounding import Bounding, Clip
-from ...blocks.cells import Cell
-from ...blocks.gradient import BoundedGradientQuery, GradientSums, Squares, reach
-from ...blocks.gradients import Gradient
+from ...blocks.bounded_sums import Cell
+from ...blocks.bounding import Bounding, Clip, slope
+from ...blocks.gradient import BoundedGradientQuery, Gradient, GradientSums, Squares
 from ...blocks.region import Region
 from ...blocks.shrinkage import consistency
-from ...blocks.slopes import slope
 from ...budget import Part
 from ...core import Release, Stage
 from ...tree import Array
@@ -91,7 +89,7 @@ class MomentSteps:
         From a state to its gradient.
     region, target : Region
     kind : {"vector", "product"}
-        Of residuals (:mod:`privem.blocks.slopes`).
+        Of residuals (:mod:`privem.blocks.bounding`).
     radius : float
         Clip there, in deviations of the residual.
     iterations : int
@@ -216,7 +214,7 @@ class GradientSteps:
         start = state
         # Signed records have the mean b, and targets the mean square |b|^2 at least: neither is
         # larger than the public bounds. (Wang et al. project to a ball too.)
-        most = max(reach(self.target or self.region), float(np.linalg.norm(start.beta)))
+        most = max((self.target or self.region).radius, float(np.linalg.norm(start.beta)))
         for t in range(self.iterations):
             cell = None if self.cells is None else Cell(t, self.cells)
             query = self._query(state)

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from ...blocks.directions import DirectionsQuery
 from ...blocks.moments import FramePlan
 from ...blocks.region import Region
 from ...core import Release, Stage
@@ -18,6 +17,7 @@ from ...linalg import floor_eigenvalues, invert_cholesky, smat
 from ...noise.exact import Exact
 from ...tree import Array
 from .model import Symmetric, SymmetricModel
+from .query import DirectionsQuery
 
 __all__ = ["SymmetricPlan"]
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ...advice import advise_at_end
-from ...blocks.norms import HALF_OCTAVES, NormQuery, upper_edge
+from ...blocks.histograms import HALF_OCTAVES, NormQuery, upper_edge
 from ...blocks.region import Region
 from ...budget import Allowance, Part, Terms
 from ...core import Release, Stage

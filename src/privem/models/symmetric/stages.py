@@ -10,21 +10,18 @@ from typing import Any
 
 import numpy as np
 
-from ...blocks.bounding import Bounding, Clip
-from ...blocks.directions import DirectionsQuery
-from ...blocks.gradient import reach
-from ...blocks.gradients import Gradient, SymmetricGradient, SymmetricRegressionGradient
-from ...blocks.norms import SquaresQuery
+from ...blocks.bounding import PRODUCT, VECTOR, Bounding, Clip, best_radius
+from ...blocks.gradient import Gradient
 from ...blocks.region import Region
 from ...blocks.robust_mean import papers_scale
 from ...blocks.shrinkage import operator_noise
-from ...blocks.slopes import PRODUCT, VECTOR, best_radius
 from ...core import Release, Stage
 from ...linalg import smat, svec
 from ...tree import Array
 from .asking import Asking
 from .gradient_plan import GradientSteps, MomentSteps, em_noise, stands_out
 from .model import Symmetric
+from .query import DirectionsQuery, SquaresQuery, SymmetricGradient, SymmetricRegressionGradient
 from .task import SymmetricTask
 
 __all__ = ["SymmetricStages"]
@@ -45,7 +42,7 @@ class SymmetricStages:
     def stages(self) -> Generator[Stage, Release[Any], Symmetric]:
         """Generate the stages."""
         task = self.task
-        squares = np.array([reach(self.region) ** 2, 1.0]) / 2
+        squares = np.array([self.region.radius**2, 1.0]) / 2
         if task.squares:
             squares = yield from self._mean_squares()
         whitener = None
@@ -104,7 +101,7 @@ class SymmetricStages:
         Covariates are taken to be what the model says, standard normal, where they do not stand out
         from that.
         """
-        radii = [reach(self.region)] + ([] if self.target is None else [reach(self.target)])
+        radii = [self.region.radius] + ([] if self.target is None else [self.target.radius])
         query = SquaresQuery(self.region, tuple(radii), self.target, self.cap_weight)
         release = yield from self.asking.ask(query, "squares", "squares")
         count, noise = self.asking.count, release.deviation

@@ -1,4 +1,6 @@
-"""Histograms that find where the data lie, in any unit, without a hint.
+"""Counts of records: how many there are, and histograms that find where they lie, in any unit.
+
+*Count.* Under add-remove neighbours the number of records is private too.
 
 *Scale.* Differences of random disjoint pairs of records do not depend on where the data lie. Their
 octaves, floor(log2 |x - x'|), are counted per feature, 80 of them from 2^-40 on.
@@ -8,6 +10,9 @@ counted by their index modulo 4096: a fixed number of cells, every one of which 
 the data. That gives the place up to multiples of 4096 bins; two more rounds, each 4096 times as
 coarse and centred on what is known, give the rest. With many columns there are 64 cells instead of
 4096, and six rounds instead of three: a twentieth of the numbers.
+
+*Norms.* Columns come in parts (all features; the target). Per part one cell of 160 is counted: the
+half octave of the norm, from 2^-40 to 2^40.
 """
 
 from __future__ import annotations
@@ -19,13 +24,64 @@ import numpy as np
 
 from ..core import Block, Group, Scratch
 from ..tree import Array
+from . import conditions
+from .bounded_sums import UP
 from .conditions import need, shaped
+from .rounding import U
+from .sensitivity import capped
 
-__all__ = ["CELLS", "LOWEST_OCTAVE", "OCTAVES", "Histogram", "OctaveQuery", "PlaceQuery"]
-
+# The number of records is taken to be below this: public knowledge about any data set there is.
+MOST_ROWS = 2.0**36
+_BITS = 36
 OCTAVES, LOWEST_OCTAVE = 80, -40
 CELLS = 4096
-_UP = 1 + 2.0**-40
+HALF_OCTAVES, _LOWEST = 160, -80
+_HUGE = 1e150
+
+
+@dataclass(frozen=True)
+class Count:
+    """Number of records, or sum of their weights."""
+
+    count: Array
+
+
+@dataclass(frozen=True)
+class CountQuery:
+    """Counts records; one record counts at most ``cap_weight``.
+
+    Weights are rounded down to multiples of q = 2^-36 of the power of two above the cap. A block's
+    sum is then exact in any order (16 + 36 bits), and so are the carries of the running total: all
+    that is ever rounded is the final sum, once. At most ``MOST_ROWS`` q <= 2 caps are lost.
+    """
+
+    cap_weight: float = 1.0
+    block_rows: int = 65_536
+    kind: str = "gaussian"
+    travels = ("cap_weight",)
+
+    def __call__(self, block: Block, scratch: Scratch) -> Count:
+        """Sum a block."""
+        weight = capped(block.weight, self.cap_weight, len(block.X))
+        if weight is None:
+            return Count(np.asarray(float(len(block.X))))
+        step = math.ldexp(1.0, math.frexp(self.cap_weight)[1] - _BITS)
+        return Count(np.asarray(np.floor(weight / step).sum() * step))
+
+    def groups(self, neighbours: str) -> list[Group]:
+        """A record adds a weight in [0, cap]; replacing one moves the sum by at most the cap.
+
+        It is one number, so the norms of both kinds of noise agree.
+        """
+        return [Group("count", slice(0, 1), self.cap_weight * UP, self.kind)]
+
+    def rounding(self, rows: float) -> float:
+        """One rounding of the total, which is at most ``rows`` caps."""
+        return rows * self.cap_weight * 2 * U
+
+    def check(self, d: int, private: bool) -> None:
+        """A weight has a cap."""
+        conditions.ordinary(self.cap_weight)
 
 
 @dataclass(frozen=True)
@@ -68,7 +124,7 @@ class OctaveQuery:
 
     def groups(self, neighbours: str) -> list[Group]:
         """One group; the bound is derived above."""
-        return [Group("octaves", slice(0, self.d * OCTAVES), math.sqrt(2 * self.d) * _UP)]
+        return [Group("octaves", slice(0, self.d * OCTAVES), math.sqrt(2 * self.d) * UP)]
 
     def rounding(self, rows: float) -> float:
         """Whole numbers: no rounding error."""
@@ -128,7 +184,7 @@ class PlaceQuery:
     def groups(self, neighbours: str) -> list[Group]:
         """One group; the bound is derived above."""
         d = len(self.width)
-        bound = math.sqrt(2 * d if neighbours == "replace-one" else d) * _UP
+        bound = math.sqrt(2 * d if neighbours == "replace-one" else d) * UP
         return [Group("places", slice(0, d * self.cells), bound)]
 
     def rounding(self, rows: float) -> float:
@@ -140,3 +196,53 @@ class PlaceQuery:
         need(self.cells & (self.cells - 1) == 0 and 2 <= self.cells <= CELLS)
         shaped((d,), self.width, self.centre)
         need((self.width > 0).all())
+
+
+def upper_edge(cell: int) -> float:
+    """The norm at which a cell ends."""
+    return float(2.0 ** ((cell + 1 + _LOWEST) / 2))
+
+
+@dataclass(frozen=True)
+class NormQuery:
+    """Half octaves of norms; ``widths``: how many columns each part has.
+
+    Sensitivity. A record adds one to one cell per part: sqrt(parts). Replacing it moves one count
+    per part: sqrt(2 parts).
+    """
+
+    widths: tuple[int, ...]
+    view: str = "persons"
+    block_rows: int = 16_384
+    travels = ("widths",)
+
+    def __call__(self, block: Block, scratch: Scratch) -> Histogram:
+        """Count a block. NaN counts as nothing, infinity as huge: fixed public rules."""
+        counts, at = np.zeros((len(self.widths), HALF_OCTAVES)), 0
+        for part, width in enumerate(self.widths):
+            square = np.zeros(len(block.X))
+            for column in range(at, at + width):  # one after the other: the same in every block
+                value = np.asarray(block.X[:, column], dtype=np.float64)
+                size = np.fmin(np.abs(np.nan_to_num(value, nan=0.0)), _HUGE)
+                square += size * size
+            # frexp is exact: square = m 2^e, 1/2 <= m < 1, so floor(log2 square) = e - 1.
+            _, exponent = np.frexp(np.fmin(square, _HUGE**2))
+            cell = np.where(square == 0, 0, exponent - 1 - _LOWEST)
+            cell = np.clip(cell, 0, HALF_OCTAVES - 1)
+            counts[part] = np.bincount(cell, minlength=HALF_OCTAVES)
+            at += width
+        return Histogram(counts)
+
+    def groups(self, neighbours: str) -> list[Group]:
+        """One group; the bound is derived above."""
+        parts = len(self.widths)
+        moved = math.sqrt(2 * parts if neighbours == "replace-one" else parts)
+        return [Group("norms", slice(0, parts * HALF_OCTAVES), moved * UP)]
+
+    def rounding(self, rows: float) -> float:
+        """Whole numbers: no rounding error."""
+        return 0.0
+
+    def check(self, d: int, private: bool) -> None:
+        """One or two parts, which are all columns."""
+        need(0 < len(self.widths) <= 2 and min(self.widths) > 0 and sum(self.widths) == d)
