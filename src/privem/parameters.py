@@ -1,4 +1,4 @@
-"""Checks of constructor parameters, made in ``fit`` before any row is read."""
+"""Checks of parameters, made in ``fit`` before any row is read, and what ``bounds`` mean."""
 
 from __future__ import annotations
 
@@ -8,21 +8,12 @@ from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from .blocks.region import Region
 from .blocks.rounding import LARGEST, SMALLEST
+from .data.columns import for_columns
 from .tree import Array
-
-__all__ = [
-    "check_all_sizes",
-    "check_array_shape",
-    "check_float",
-    "check_int",
-    "check_numbers",
-    "check_one_start",
-    "check_option",
-    "check_samples",
-    "check_sizes",
-]
 
 
 def check_int(name: str, value: Any, low: int) -> int:
@@ -126,3 +117,105 @@ def check_all_sizes(parameters: Mapping[str, Any]) -> None:
             continue
         if np.isfinite(numbers).all():
             check_sizes(name, numbers, least=0.0)
+
+
+def in_order(bounds: Any, names: Sequence[Any] | NDArray[Any] | None) -> Any:
+    """Bounds by column name as ``(low, high)``, in the order of the columns; others as they are.
+
+    Examples
+    --------
+    >>> in_order({"age": (0, 120), "height": (0.5, 2.5)}, ["height", "age"])
+    (array([0.5, 0. ]), array([  2.5, 120. ]))
+    """
+    if not isinstance(bounds, Mapping):
+        return bounds
+    given = for_columns("bounds", bounds, names, "(low, high)")
+    pairs = [_pair(name, pair) for name, pair in given.items()]
+    return np.array([low for low, _ in pairs]), np.array([high for _, high in pairs])
+
+
+def _pair(name: str, pair: Any) -> tuple[float, float]:
+    try:
+        low, high = (float(side) for side in pair)
+    except (TypeError, ValueError):
+        raise ValueError(f"bounds of {name!r} must be (low, high), got {pair!r}") from None
+    if not low < high:
+        raise ValueError(f"bounds of {name!r} are ({low:g}, {high:g}): low must be below high")
+    return low, high
+
+
+def region_of(bounds: Any, d: int | None, isotropic: bool = False) -> Region | None:
+    """The region that bounds mean, checked; ``d=None`` before there are data."""
+    if bounds is None:
+        return None
+    if isinstance(bounds, Mapping):
+        bounds = in_order(bounds, list(bounds))
+    _refuse_pairs(bounds, d)
+    if d is None:
+        several = isinstance(bounds, tuple | list) or np.ndim(bounds) > 0
+        sides = bounds if several else (bounds,)
+        d = max((np.size(side) for side in sides), default=1)
+    if not isinstance(bounds, tuple | list) and np.ndim(bounds) == 0:
+        radius = check_float("bounds", bounds, 0.0, strict=True)
+        check_sizes("bounds", radius)
+        return Region.around_origin(radius, d)
+    try:
+        low, high = bounds
+        low = np.broadcast_to(np.asarray(low, dtype=np.float64), (d,))
+        high = np.broadcast_to(np.asarray(high, dtype=np.float64), (d,))
+    except (TypeError, ValueError):
+        raise ValueError(
+            f"bounds must be (low, high), each a number or one per feature ({d} of them), "
+            "or a single number: the radius of a ball about the origin. Columns from 0 to 9 and "
+            "from 1 to 5 have bounds=([0, 1], [9, 5]); by name, {'a': (0, 9), 'b': (1, 5)}"
+        ) from None
+    if not (np.isfinite(low).all() and np.isfinite(high).all()):
+        raise ValueError("bounds must be finite")
+    if d == 2:
+        _refuse_two_readings(bounds, low, high)
+    bad = np.flatnonzero(high <= low)
+    if len(bad):
+        j = int(bad[0])
+        raise ValueError(
+            f"bounds of feature {j} are ({low[j]:g}, {high[j]:g}): low must be below high"
+        )
+    check_sizes("bounds", (low, high), least=0.0)
+    check_sizes("half the width of bounds", (high - low) / 2)
+    return Region.box(low, high, isotropic)
+
+
+def _refuse_pairs(bounds: Any, d: int | None) -> None:
+    """A pair for each feature, unless there are two: a usual way to write bounds, but not ours."""
+    try:
+        shape = np.shape(bounds)
+    except ValueError:  # sides of different lengths
+        return
+    if len(shape) != 2 or shape[1] != 2 or shape[0] == 2:
+        return
+    features = "" if d is None else f" for {d} feature{'s' * (d != 1)}"
+    raise ValueError(
+        f"bounds: got {shape[0]} pairs{features}; write ([lows], [highs]), a tuple of two lists,"
+        " or a dict by column name, {'a': (low, high), ...}"
+    )
+
+
+def _refuse_two_readings(bounds: Any, low: Array, high: Array) -> None:
+    """Four numbers may be two lows and two highs, or two pairs: never guess.
+
+    What is written as documented, a tuple of two lists (or arrays), is (low, high) if it can be.
+    All else, tuples inside or a list outside, is refused where it makes sense as a pair for each
+    feature and the two readings differ.
+    """
+    written = (
+        isinstance(bounds, tuple) and not any(isinstance(side, tuple) for side in bounds)
+    ) or (isinstance(bounds, list) and all(isinstance(side, np.ndarray) for side in bounds))
+    pairs = low[0] < low[1] and high[0] < high[1]
+    if not pairs or low[1] == high[0] or (written and (low < high).all()):
+        return
+    a, b, c, d = (f"{value:g}" for value in (*low, *high))
+    raise ValueError(
+        f"bounds=[({a}, {b}), ({c}, {d})] can be read in two ways. As (low, high), the features go "
+        f"from {a} to {c} and from {b} to {d}; as a pair for each feature, from {a} to {b} and "
+        f"from {c} to {d}. Say which: bounds=([low, low], [high, high]), a tuple of two lists, or "
+        "by column name, bounds={'first': (low, high), 'second': (low, high)}"
+    )

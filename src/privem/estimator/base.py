@@ -26,13 +26,23 @@ from ..em import Fit
 from ..fit import fit
 from ..ground import ESTIMATED, Ground, Preamble
 from ..local import Crowd
-from ..parameters import check_int, check_option
-from .limits import in_order, region_of
+from ..parameters import check_int, check_option, in_order, region_of
 from .lineage import WithLineage
 from .store import save_model
-from .unreleased import missing_attribute
 
 T = TypeVar("T")
+
+# Attributes that scikit-learn's fits have and private ones cannot: why, and what to use.
+_SCORE = "it would be computed from all records once more; score(X) gives it to whoever holds them"
+_UNRELEASED = {
+    "labels_": "labels belong to single records; predict(X) gives them to whoever holds the records"
+    " (they are not private)",
+    "inertia_": f"{_SCORE} (not private: minus the inertia)",
+    "lower_bound_": f"{_SCORE} (not private)",
+    "lower_bounds_": f"{_SCORE} (not private)",
+    "converged_": "whether it converged would be read off the records; it ran n_iter_ iterations, "
+    "a number chosen from the noise level alone",
+}
 
 
 @dataclass(repr=False, eq=False, kw_only=True)
@@ -74,7 +84,11 @@ class Estimator(WithLineage):
     if not TYPE_CHECKING:  # it would hide every misspelt attribute from the type checker
 
         def __getattr__(self, name: str) -> Any:
-            raise missing_attribute(self, name)
+            kind = type(self).__name__
+            message = f"{kind!r} object has no attribute {name!r}"
+            if name in _UNRELEASED and "privacy_" in vars(self):
+                message = f"a private fit does not release {name}: {_UNRELEASED[name]}"
+            raise AttributeError(message, name=name, obj=self)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -15,21 +15,19 @@ __all__ = ["Verbose", "VerboseLloyd"]
 
 
 class _Watching(ABC):
-    """While entered, sees each stage of an estimator's fit, if it is to say anything."""
+    """While entered, sees each stage of an estimator's fit."""
 
     def __init__(self, estimator: Estimator, level: int) -> None:
         self._estimator, self._level = estimator, level
         self._before = estimator._watch
 
     def __enter__(self) -> None:
-        if self._level:
-            self._estimator._watch = self._watch
+        self._estimator._watch = self._watch
 
     def __exit__(self, *exc: object) -> None:
-        if self._level:
-            del self._estimator._watch
-            if self._before is not None:
-                self._estimator._watch = self._before
+        del self._estimator._watch
+        if self._before is not None:
+            self._estimator._watch = self._before
 
     def _watch(self, stage: Stage, release: Release[Any]) -> None:
         if self._before is not None:

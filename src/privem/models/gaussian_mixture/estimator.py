@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -199,7 +200,9 @@ class GaussianMixture(Synthetic, MixtureDensity):
     def _isotropic(self) -> bool:
         return self.covariance_type == "spherical"
 
-    def _progress(self) -> Verbose:
+    def _progress(self) -> AbstractContextManager[Any]:
+        if not self.verbose:
+            return super()._progress()
         return Verbose(self, self.verbose, self.verbose_interval)
 
     def _exact_plan(self, table: Table) -> MixturePlan:

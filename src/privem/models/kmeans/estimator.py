@@ -140,6 +140,8 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Es
         return True
 
     def _progress(self) -> AbstractContextManager[Any]:
+        if not self.verbose:
+            return super()._progress()
         if self.epsilon is None:
             return VerboseLloyd(self, self.verbose)
         return Verbose(self, self.verbose, 1, "k-means")
