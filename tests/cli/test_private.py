@@ -15,7 +15,7 @@ from privem.accounting import ACCOUNTANTS
 from privem.audit.report import AuditReport, Finding
 from privem.cli import app
 from privem.cli.console import numbers, show
-from privem.cli.summary import folded
+from privem.cli.summary import audit_text
 
 BOUNDS = ["--bound", "age=0:110", "--bound", "income=0:400"]
 
@@ -204,7 +204,7 @@ def test_what_an_audit_finds_wrong_keeps_its_line():
     releases = [
         Finding(f"release EM {i} / sums", i != 3, "so", {"multiplier": i}) for i in range(5)
     ]
-    text = folded(AuditReport("m.json", [*releases, Finding("terms", False, "odd")]))
+    text = audit_text(AuditReport("m.json", [*releases, Finding("terms", False, "odd")]))
     assert "FAILED (2 of 6 checks)" in text
     assert "FAIL  release EM 3 / sums: so" in text
     assert "EM 0 / sums to EM 4 / sums: 4 releases, multipliers 0 to 4" in text

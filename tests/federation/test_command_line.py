@@ -12,7 +12,7 @@ pytest.importorskip("flwr")
 from privem import CategoricalMixture, RegressionMixture
 from privem.cli import app
 from privem.cli.federation_folders import agreed
-from privem.cli.federation_run import _rows, _tell_bounds
+from privem.cli.federation_run import _rows, _set_bounds
 from privem.cli.fit import Request
 from privem.declaration import declarations
 from privem.federation import Federation, InProcess
@@ -31,7 +31,7 @@ def command(*words):
     return CliRunner().invoke(app, [str(word) for word in words], env={"COLUMNS": "300"})
 
 
-def found(folder, *terms):
+def set_up(folder, *terms):
     names = [word for name in PARTIES for word in ("--party", name)]
     return command("federate", "init", folder, *names, *terms)
 
@@ -47,7 +47,7 @@ def federation(folder, files):
 
 
 def test_a_target_column(tmp_path):
-    done = found(tmp_path / "fed", *TARGET, "--json")
+    done = set_up(tmp_path / "fed", *TARGET, "--json")
     assert done.exit_code == 0, done.output
     facts = json.loads(done.stdout)
     assert facts["target"] == "outcome"
@@ -70,13 +70,13 @@ def test_a_target_column(tmp_path):
     assert columns == {"target": "outcome"}
     request = Request(MODELS["regression-mixture"], False, {"components": 2, **columns})
     private = request.estimator()
-    _tell_bounds(private, request, terms.agreement)
+    _set_bounds(private, request, terms.agreement)
     assert private.bounds == ((-6.0, -7.0), (6.0, 7.0))
     assert private.target_bounds == (-15.0, 15.0)
 
 
 def test_categories(tmp_path):
-    assert found(tmp_path / "fed", *CATEGORIES, "--rows", "2000").exit_code == 0
+    assert set_up(tmp_path / "fed", *CATEGORIES, "--rows", "2000").exit_code == 0
     (X,) = EXACT[5].data()
     for i, name in enumerate(PARTIES):
         lines = [",".join(row) for row in X[i::3]]
@@ -101,7 +101,7 @@ def test_categories(tmp_path):
     ],
 )
 def test_what_does_not_go_together_is_refused(tmp_path, terms, words):
-    done = found(tmp_path / "fed", *terms)
+    done = set_up(tmp_path / "fed", *terms)
     assert done.exit_code == 2
     assert words in done.output
     assert not (tmp_path / "fed").exists()
@@ -118,7 +118,7 @@ def test_what_does_not_go_together_is_refused(tmp_path, terms, words):
     ],
 )
 def test_other_models_are_refused_before_anybody_is_asked(tmp_path, terms, model, words):
-    assert found(tmp_path / "fed", *terms).exit_code == 0
+    assert set_up(tmp_path / "fed", *terms).exit_code == 0
     server, output = tmp_path / "fed" / "server", tmp_path / "model.json"
     done = command("federate", "run", server, "-m", model, "-k", 2, "-o", output)
     assert done.exit_code == 2
@@ -127,7 +127,7 @@ def test_other_models_are_refused_before_anybody_is_asked(tmp_path, terms, model
 
 
 def test_the_number_of_components_is_asked_for_where_there_is_one(tmp_path):
-    assert found(tmp_path / "fed", "--columns", "a,b").exit_code == 0
+    assert set_up(tmp_path / "fed", "--columns", "a,b").exit_code == 0
     server, output = tmp_path / "fed" / "server", tmp_path / "model.json"
     done = command("federate", "run", server, "-m", "gmm", "-o", output)
     assert done.exit_code == 2
@@ -140,7 +140,7 @@ def test_the_number_of_components_is_asked_for_where_there_is_one(tmp_path):
 
 def test_a_folder_of_another_kind_is_named(tmp_path):
     fed, output = tmp_path / "fed", tmp_path / "model.json"
-    assert found(fed, "--columns", "a,b").exit_code == 0
+    assert set_up(fed, "--columns", "a,b").exit_code == 0
     done = command("federate", "run", fed / "north", "-k", 2, "-o", output)
     assert done.exit_code == 2
     assert "is not the folder of a server" in done.output
@@ -153,7 +153,7 @@ def test_a_folder_of_another_kind_is_named(tmp_path):
 
 def test_the_federations_folder_stands_for_its_servers(tmp_path):
     fed = tmp_path / "fed"
-    assert found(fed, "--columns", "a,b").exit_code == 0
+    assert set_up(fed, "--columns", "a,b").exit_code == 0
     run = fed / "server" / "runs" / "0001"
     run.mkdir(parents=True)
     fit = {"run": "0001", "state": "finished", "rounds": 3, "stage": "EM 1", "problem": ""}
@@ -167,7 +167,7 @@ def test_the_federations_folder_stands_for_its_servers(tmp_path):
 def test_files_without_column_names(tmp_path):
     """Their columns are called x0, x1, as privem fit and privem sample do."""
     bounds = ["--bound", "x0=-6:6", "--bound", "x1=-7:7", "--rows", "2000"]
-    assert found(tmp_path / "fed", *bounds).exit_code == 0
+    assert set_up(tmp_path / "fed", *bounds).exit_code == 0
     rng = np.random.default_rng(0)
     X = rng.uniform(-5, 5, (90, 2))
     np.save(tmp_path / "north.npy", X)
@@ -182,7 +182,7 @@ def test_files_without_column_names(tmp_path):
 
 
 def test_the_status_of_a_party_with_a_target(tmp_path):
-    assert found(tmp_path / "fed", *TARGET).exit_code == 0
+    assert set_up(tmp_path / "fed", *TARGET).exit_code == 0
     place = PartyFolder(tmp_path / "fed" / "north")
     (tmp_path / "north.csv").write_text("outcome,a,b\n1,2,3\n4,5,6\n")
     rows, more = _rows(place.terms, tmp_path / "north.csv", None, None)
@@ -194,7 +194,7 @@ def test_the_status_of_a_party_with_a_target(tmp_path):
 
 def test_persons(tmp_path):
     bounds = ["--bound", "a=-6:6", "--bound", "b=-7:7"]
-    done = found(tmp_path / "fed", *bounds, "--persons")
+    done = set_up(tmp_path / "fed", *bounds, "--persons")
     assert done.exit_code == 0, done.output
     assert "--groups COLUMN" in done.stdout
     assert "hidden as k persons are" in " ".join(done.stdout.split())

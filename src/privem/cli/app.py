@@ -185,7 +185,7 @@ def audit(model: Path | None, as_json: bool) -> None:
     from ..audit import audit_model_file, self_audit
     from .console import emit, emit_json
     from .model_files import open_model
-    from .summary import folded
+    from .summary import audit_text
 
     if model is not None:
         open_model(model)  # A missing or damaged file is reported as by every other command.
@@ -193,7 +193,7 @@ def audit(model: Path | None, as_json: bool) -> None:
     if as_json:
         emit_json(report.to_dict())
     else:
-        emit(f"{folded(report)}\n")
+        emit(f"{audit_text(report)}\n")
     if not report.passed:
         raise click.exceptions.Exit(int(ExitCode.AUDIT))
 

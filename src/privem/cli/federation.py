@@ -131,9 +131,9 @@ def init(
     whoever does that knows all keys.
     """
     from .console import emit, emit_json
-    from .federation_folders import found, next_steps
+    from .federation_folders import next_steps, set_up
 
-    terms = found(
+    terms = set_up(
         folder, parties, cards, address, rows=None if rows is None else float(rows), **agreed
     )
     if as_json:
@@ -152,9 +152,9 @@ def server(folder: Path, listen: str | None) -> None:
 
     FOLDER is the server's. Connections use TLS, and only the agreed parties are let in.
     """
-    from .federation_run import carry
+    from .federation_run import run_server
 
-    carry(folder, listen)
+    run_server(folder, listen)
 
 
 @federate.command()
@@ -184,23 +184,20 @@ def server(folder: Path, listen: str | None) -> None:
 def party(
     folder: Path,
     data: Path,
-    epsilon: float | str | None,
-    delta: float | None,
-    despite_exact_answers: bool,
     weight: str | None,
     groups: str | None,
     header: bool | None,
     n_jobs: int | None,
+    **limits: Any,
 ) -> None:
     """Answer for the rows of one party, until stopped.
 
     FOLDER is the party's. DATA is a .csv, .parquet or .npy file, or a folder of them. FOLDER keeps
     what was answered: if the process stops or is killed, start it again and it goes on.
     """
-    from .federation_run import take_part
+    from .federation_run import run_party
 
-    limits = {"epsilon": epsilon, "delta": delta, "despite_exact_answers": despite_exact_answers}
-    take_part(folder, data, limits, weight, groups, header, n_jobs)
+    run_party(folder, data, limits, weight, groups, header, n_jobs)
 
 
 @federate.command(cls=options.ModelCommand, only=_SETTINGS)
@@ -259,10 +256,10 @@ def status(folder: Path, as_json: bool) -> None:
     given away so far).
     """
     from .console import emit, emit_json
-    from .federation_folders import show_status, standing
+    from .federation_folders import status_of, status_text
 
-    facts = standing(folder)
+    facts = status_of(folder)
     if as_json:
         emit_json(facts)
     else:
-        emit(show_status(facts))
+        emit(status_text(facts))

@@ -58,7 +58,7 @@ def make_keys(folder: Path, name: str) -> None:
         new_party(folder, name)
 
 
-def found(
+def set_up(
     folder: Path,
     parties: Sequence[str],
     cards: Sequence[Path],
@@ -189,13 +189,13 @@ def last_run(folder: Path) -> Path | None:
     return found[-1] if found else None
 
 
-def standing(folder: Path) -> dict[str, Any]:
+def status_of(folder: Path) -> dict[str, Any]:
     """Where a server or a party stands."""
     from ..federation.flower.driver import nodes_of
 
     with reading_folder():
         if (folder / "card.json").exists():
-            return _party_standing(folder, Terms.load(folder))
+            return _party_status(folder, Terms.load(folder))
         folder = _inner(folder)
         terms = Terms.load(folder)
         secret = (folder / "secret").read_bytes() if (folder / "secret").exists() else b""
@@ -216,7 +216,7 @@ def standing(folder: Path) -> dict[str, Any]:
     }
 
 
-def _party_standing(folder: Path, terms: Terms) -> dict[str, Any]:
+def _party_status(folder: Path, terms: Terms) -> dict[str, Any]:
     account = account_of((folder / "state").read_bytes())
     return {
         "party": read_card(folder / "card.json")["name"],
@@ -234,7 +234,7 @@ def _party_standing(folder: Path, terms: Terms) -> dict[str, Any]:
     }
 
 
-def show_status(facts: dict[str, Any]) -> str:
+def status_text(facts: dict[str, Any]) -> str:
     """For people."""
     where = f"{facts['address']} ({facts['protection']})"
     if "party" in facts:

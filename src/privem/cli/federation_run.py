@@ -29,7 +29,7 @@ from .progress import FitProgress
 from .summary import summary_of
 
 
-def carry(folder: Path, listen: str | None) -> None:
+def run_server(folder: Path, listen: str | None) -> None:
     """Run the SuperLink of a server's folder."""
     from ..federation.flower.superlink import serve_link
 
@@ -51,7 +51,7 @@ def carry(folder: Path, listen: str | None) -> None:
     serve_link(folder, f"{near}:{port}", host, port, terms.keys)
 
 
-def take_part(
+def run_party(
     folder: Path,
     data: Path,
     limits: dict[str, Any],
@@ -128,7 +128,7 @@ def _unnamed(data: Path, columns: tuple[str, ...], weight: str | None) -> Any:
     return replace(rows, names=called)
 
 
-def _tell_bounds(estimator: Any, request: Request, agreement: Agreement) -> None:
+def _set_bounds(estimator: Any, request: Request, agreement: Agreement) -> None:
     """Agreed bounds are those of a private fit; the target's come last."""
     low, high = agreement.low, agreement.high
     if request.exact or low is None or high is None or agreement.categories is not None:
@@ -157,13 +157,13 @@ def fit_parties(
                 warnings.simplefilter("always")
                 estimator = _fit(run, terms, secret, patience, quiet)
         except (FederationError, ValueError) as error:
-            run.say("stopped", str(error))
+            run.record("stopped", str(error))
             if isinstance(error, FederationError):
                 raise
             raise Failure(ExitCode.USAGE, str(error)) from error
         with writing_file(output):
             estimator.save(output)
-        run.say("finished")
+        run.record("finished")
     return estimator, _summary(estimator, terms, run, caught)
 
 
@@ -174,7 +174,7 @@ def _fit(run: _Run, terms: Terms, secret: bytes, patience: float, quiet: bool) -
     away: float | None = None
     while True:
         estimator = run.request.estimator()
-        _tell_bounds(estimator, run.request, terms.agreement)
+        _set_bounds(estimator, run.request, terms.agreement)
         journal = Journal(run.folder, run.folder.parent.parent / "counters")
 
         def fit(
@@ -249,7 +249,7 @@ class _Run:
         # The same starts when the fit is continued, also where nobody asked for a seed.
         seed = request.given.get("random_state", int.from_bytes(os.urandom(4), "little"))
         run = cls(folder, request, seed)
-        run.say("begun")
+        run.record("begun")
         body = {"asked": asked, "seed": seed}
         write_secret(folder / "settings.json", json.dumps(body).encode())
         return run
@@ -265,11 +265,11 @@ class _Run:
         self.rounds, self._stage = self.rounds + 1, stage.name
         if self.rounds <= self._done:
             return
-        self.say("running")
+        self.record("running")
         if not quiet and not sys.stderr.isatty():
             note(f"round {self.rounds}: {stage.name}")
 
-    def say(self, state: str, problem: str = "") -> None:
+    def record(self, state: str, problem: str = "") -> None:
         """Write down how far it is, for ``privem federate status``."""
         body = {
             "run": self.folder.name,

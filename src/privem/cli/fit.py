@@ -146,7 +146,7 @@ class Request:
         if types and self.model.categories:
             raise UsageError("--type is for columns of numbers; categories need none")
 
-    def tell(self, estimator: Any, columns: Sequence[str], named: bool = True) -> None:
+    def set_columns(self, estimator: Any, columns: Sequence[str], named: bool = True) -> None:
         """Give an estimator what was said of single columns: bounds, or categories."""
         bounds, categories = dict(self.given.get("bounds", {})), self.given.get("categories")
         if self.target in bounds:
@@ -198,7 +198,7 @@ def fit_file(
             # A .npy file has no names: the ones that privem sample gives its columns.
             names = watched.names or numbered(watched.n_features)
             features = names[:-1] if request.target else names
-            request.tell(estimator, features, named=watched.names is not None)
+            request.set_columns(estimator, features, named=watched.names is not None)
             estimator.fit(watched)
             rows, weight = (watched.count, watched.total_weight) if request.exact else (0, 0.0)
         del estimator._watch
@@ -251,6 +251,6 @@ def _fit_categories(
         categories=request.given.get("categories"),
     )
     names = numbered(table.shape[1]) if data.suffix == ".npy" else table.columns
-    request.tell(estimator, names)
+    request.set_columns(estimator, names)
     estimator.fit(table, sample_weight=weights, groups=groups)
     return len(table), float(len(table) if weights is None else weights.sum())

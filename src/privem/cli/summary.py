@@ -143,7 +143,7 @@ def report_score(summary: dict[str, Any], as_json: bool) -> None:
     show("\n".join(lines), "", Text(summary.get("statement", _EXACT_SCORE)))
 
 
-def folded(report: AuditReport) -> str:
+def audit_text(report: AuditReport) -> str:
     """The report as text; three or more releases that differ by their number become one line.
 
     Whatever failed keeps a line of its own. All of them are in the report's JSON.
@@ -151,7 +151,7 @@ def folded(report: AuditReport) -> str:
     Examples
     --------
     >>> steps = [Finding(f"release EM {i} / sums", True, "", {"multiplier": i}) for i in (1, 2, 3)]
-    >>> print(folded(AuditReport("m.json", steps)))
+    >>> print(audit_text(AuditReport("m.json", steps)))
     Audit of m.json: passed (3 checks)
       ok    release EM 1 / sums to EM 3 / sums: 3 releases, multipliers 1 to 3 (each: --json)
     """
