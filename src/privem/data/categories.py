@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from .array import ArrayRows
 from .columns import TYPES, for_columns, type_name
-from .files import NULLS, read_file, scan_csv
+from .files import NULLS, found_files, read_file, scan_csv
 from .header import Header, refuse_header
 from .lazy import reading
 from .persons import identifiers
@@ -329,21 +329,16 @@ def _read(
     path: Path, header: bool | None, declared: Collection[str]
 ) -> tuple[pl.DataFrame, Header]:
     label = repr(str(path))
-    if not path.exists():
-        raise FileNotFoundError(f"no file or folder at {label}")
-    if path.is_file() and path.stat().st_size == 0:
-        raise ValueError(f"{label} is empty")
-    if path.suffix not in (".csv", ".parquet"):
+    files = found_files(path, label, header)
+    if files != [path] or path.suffix == ".npy":
         raise ValueError(f"{label}: categories are read from a .csv or .parquet file")
-    if header is not None and path.suffix != ".csv":
-        raise ValueError(f"{label}: header= (--header, --no-header) is for CSV files")
     if path.suffix == ".parquet":
         with reading(label, "is not a readable table"):
             frame = pl.read_parquet(path, glob=False)
         return frame, Header(frame.columns, None)
     # Everything in a CSV file is text: a guess at types would hang on single records.
     with reading(label, "is not a readable table"):
-        scan, found = scan_csv([path], label, header, declared, infer_schema=False)
+        scan, found = scan_csv(files, label, header, declared, infer_schema=False)
     with reading(label, "is not a readable table", found):
         return scan.collect(), found
 

@@ -100,13 +100,8 @@ def read_file(
         if header is not None:
             raise TypeError("header= is for CSV files; a LazyFrame has its names already")
         return _choose(path, "the frame", None, choice)
-    path = Path(path)
     label = repr(str(path))
-    if not path.exists():
-        raise FileNotFoundError(f"no file or folder at {label}")
-    files = _files(path, label)
-    if header is not None and files[0].suffix != ".csv":
-        raise ValueError(f"{label}: header= (--header, --no-header) is for CSV files")
+    files = found_files(Path(path), label, header)
     if files[0].suffix == ".npy":
         return _read_npy(files[0], label, choice)
     if files[0].suffix == ".parquet":
@@ -144,21 +139,27 @@ class _Choice:
         return given
 
 
-def _files(path: Path, label: str) -> list[Path]:
-    if not path.is_dir():
-        if path.suffix not in (".npy", ".csv", ".parquet"):
-            raise ValueError(
-                f"{label}: expected a file that ends in .npy, .csv or .parquet, or a folder"
-            )
-        if path.stat().st_size == 0:
-            raise ValueError(f"{label} is empty")
-        return [path]
-    tables = [sorted(path.glob(f"*{suffix}")) for suffix in (".parquet", ".csv")]
-    if all(tables):
-        raise ValueError(f"the folder {label} holds both .parquet and .csv files")
-    if not any(tables):
-        raise ValueError(f"the folder {label} holds no .parquet or .csv files")
-    return tables[0] or tables[1]
+def found_files(path: Path, label: str, header: bool | None) -> list[Path]:
+    """The files at a path, which may be a folder; raises if nothing there can be read."""
+    if not path.exists():
+        raise FileNotFoundError(f"no file or folder at {label}")
+    files = [path]
+    if path.is_dir():
+        tables = [sorted(path.glob(f"*{suffix}")) for suffix in (".parquet", ".csv")]
+        if all(tables):
+            raise ValueError(f"the folder {label} holds both .parquet and .csv files")
+        if not any(tables):
+            raise ValueError(f"the folder {label} holds no .parquet or .csv files")
+        files = tables[0] or tables[1]
+    elif path.suffix not in (".npy", ".csv", ".parquet"):
+        raise ValueError(
+            f"{label}: expected a file that ends in .npy, .csv or .parquet, or a folder"
+        )
+    elif path.stat().st_size == 0:
+        raise ValueError(f"{label} is empty")
+    if header is not None and files[0].suffix != ".csv":
+        raise ValueError(f"{label}: header= (--header, --no-header) is for CSV files")
+    return files
 
 
 def _read_npy(path: Path, label: str, choice: _Choice) -> ArrayRows:
