@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator
 from dataclasses import dataclass, field, replace
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, Self, TypeVar
 
 import numpy as np
 
@@ -105,6 +105,54 @@ class LateMean(Generic[State]):
         late = self._late
         means = {name: np.mean([getattr(s, name) for s in late], axis=0) for name in self._fields}
         return replace(state, **means)  # type: ignore[type-var]
+
+
+class Moving(Protocol):
+    """A state that remembers the step that led to it."""
+
+    def beyond(self, factor: float) -> Self:
+        """A step ``factor`` times as long."""
+
+    def towards(self, new: Self, terms: int) -> Self:
+        """The running mean over ``terms`` iterates, ``new`` being the last."""
+
+    def restarted(self) -> Self:
+        """What is lost in noise, elsewhere."""
+
+
+Moved = TypeVar("Moved", bound=Moving)
+
+
+class SearchThenMean(Generic[Moved]):
+    """Longer steps than EM's, which is slow to converge, and then the running mean of iterates.
+
+    Parameters
+    ----------
+    search : int
+        The iteration that is the first of the mean.
+    overstep : float
+        How long steps are until then, but for the first, which is long anyway; in EM's own.
+    restarts : int
+        For so many iterations, whatever noise has swallowed gets another try.
+    """
+
+    def __init__(self, search: int, overstep: float = 1.0, restarts: int = 0) -> None:
+        self._search, self._overstep, self._restarts = search, overstep, restarts
+        self._mean: Moved | None = None
+
+    def step(self, t: int, before: Moved, found: Moved) -> Moved:
+        """Further than found, or the mean so far."""
+        if self._mean is None or t <= self._search:
+            self._mean = found
+            longer = self._overstep != 1.0 and 0 < t < self._search
+            ahead = found.beyond(self._overstep) if longer else found
+            return ahead.restarted() if t < self._restarts else ahead
+        self._mean = self._mean.towards(found, t - self._search + 1)
+        return self._mean
+
+    def end(self, state: Moved) -> Moved:
+        """The mean, which is where the last step led."""
+        return state
 
 
 @dataclass(frozen=True)

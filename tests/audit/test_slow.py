@@ -21,7 +21,7 @@ import pytest
 from privem.audit import attacks, audit_release
 from privem.audit.battery import audit_model
 from privem.declaration import declarations
-from privem.models.kmeans import grid_start
+from privem.models.kmeans import grid
 from privem.noise.discrete import Discrete
 
 DRAWS = int(os.environ.get("PRIVEM_AUDIT_DRAWS", 1_000_000))
@@ -41,7 +41,7 @@ def fewer_points(monkeypatch):
     That is arithmetic on public numbers, and 256 points will do: what is asked of the data, its
     bounds, noise and price stay as they are.
     """
-    monkeypatch.setattr(grid_start, "_POINTS", 256)
+    monkeypatch.setattr(grid, "_POINTS", 256)
 
 
 def audited(name, fits, neighbours="add-remove", rows=1, **more):

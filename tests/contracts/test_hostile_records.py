@@ -33,7 +33,7 @@ from privem.data.sums import finite_sums
 from privem.data.values import quietly
 from privem.federation import Federation, Party
 from privem.local import messages
-from privem.models.gaussian_mixture import log_density
+from privem.models.gaussian_mixture.density import LogDensityQuery, highest
 from privem.noise import discrete
 from privem.noise.discrete import Discrete
 from privem.tree import ravel
@@ -172,7 +172,7 @@ def test_categories_a_count_and_a_score() -> None:
         check_query(query, neighbours, 2)
     check_query(count.CountQuery(WIDE), "add-remove", 2)
     mixture = GaussianMixture(1, bounds=WIDE).fit(data(False)[0])._density()
-    query = log_density.LogDensityQuery(mixture, -WIDE, log_density.highest(mixture))
+    query = LogDensityQuery(mixture, -WIDE, highest(mixture))
     check_query(query, "replace-one", 2)
 
 

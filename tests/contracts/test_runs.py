@@ -11,9 +11,9 @@ from privem import FactorAnalysis, GaussianMixture, KMeans
 from privem.blocks.moments import FramePlan
 from privem.core import Block
 from privem.data import ArrayRows, LocalSource, read_rows
+from privem.models.gaussian_mixture.m_step import Prior
 from privem.models.gaussian_mixture.model import COVARIANCE_TYPES
 from privem.models.gaussian_mixture.plan import MixturePlan, Start
-from privem.models.gaussian_mixture.prior import Prior
 from privem.models.kmeans.plan import KMeansPlan
 from privem.run import Record, Recorded, run
 
@@ -228,7 +228,7 @@ def test_memory_layout_and_precision_of_the_input_do_not_matter(estimator, tmp_p
 
 def test_random_shares_belong_to_the_row_not_to_its_block():
     from privem.kernels.scratch import Scratch
-    from privem.models.gaussian_mixture.assigned import AssignedQuery
+    from privem.models.gaussian_mixture.model import AssignedQuery
 
     query = AssignedQuery("diag", np.zeros(D), np.zeros((K, D)), seed=9)
     whole = query(Block(X), Scratch()).count

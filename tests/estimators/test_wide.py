@@ -14,10 +14,9 @@ from privem.blocks.moments import MANY_COLUMNS
 from privem.core import Block
 from privem.data import LocalSource, read_rows
 from privem.kernels.scratch import Scratch
-from privem.models.factor_analysis.covariance import CovariancePlan
+from privem.models.factor_analysis.plan import CovariancePlan
 from privem.models.gaussian_mixture import plan as mixture_plan
 from privem.models.kmeans import plan as kmeans_plan
-from privem.models.kmeans import start as start_plan
 from privem.models.kmeans.plan import KMeansPlan
 from privem.run import Record, Recorded, run
 
@@ -77,7 +76,7 @@ def test_a_wide_fit_is_what_the_covariance_matrices_would_give(monkeypatch, kind
         model = GaussianMixture(5, epsilon=None, covariance_type=kind)
         names = ("means_", "covariances_", "lower_bound_")
     wide = {name: np.atleast_1d(getattr(model.fit(X), name)) for name in names}
-    for module in (kmeans_plan, mixture_plan, start_plan):
+    for module in (kmeans_plan, mixture_plan):
         monkeypatch.setattr(module, "MANY_COLUMNS", X.shape[1])
     model.fit(X)
     for name in names:  # in some order: which of two equal clusters is split first is chance

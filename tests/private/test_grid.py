@@ -8,9 +8,7 @@ from sklearn.cluster import KMeans as Peer
 
 from privem.blocks.region import Region
 from privem.core import Block, Scratch
-from privem.models.kmeans.grid import GridQuery
-from privem.models.kmeans.grid_start import _CORE, _cut, _to_simplex
-from privem.models.kmeans.lloyd import weighted_kmeans
+from privem.models.kmeans.grid import _CORE, GridQuery, _cut, _to_simplex, weighted_kmeans
 
 NEIGHBOURS = {"add-remove": 1.0, "replace-one": np.sqrt(2.0)}
 UP = 1 + 2.0**-39

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from privem import GaussianMixture
-from privem.models.gaussian_mixture.lost import background, copied, restarted
 from privem.models.gaussian_mixture.model import Mixture
-from privem.models.gaussian_mixture.shapes import as_type
+from privem.models.gaussian_mixture.private_m_step import halved
+from privem.models.gaussian_mixture.private_plan import as_type, background
 
 COVARIANCES = {
     "full": np.stack([np.diag([4.0, 1.0, 0.5]), np.eye(3), np.eye(3)]),
@@ -37,7 +37,7 @@ def full(state, k):
 
 @pytest.mark.parametrize("kind", COVARIANCES)
 def test_halves_have_the_moments_of_the_whole(kind):
-    before, after = mixture(kind), restarted(mixture(kind), LOST)
+    before, after = mixture(kind), halved(mixture(kind), LOST)
     assert np.allclose(after.weights, np.array([0.35, 0.35, 0.28]) / 0.98)
     halves = after.means[:2]
     assert np.allclose(halves.mean(axis=0), before.means[0])
@@ -55,7 +55,7 @@ def test_halves_have_the_moments_of_the_whole(kind):
 
 @pytest.mark.parametrize("kind", COVARIANCES)
 def test_copies_leave_the_density_of_the_others(kind):
-    after = copied(mixture(kind), LOST)
+    after = halved(mixture(kind), LOST, apart=0.0)
     assert np.array_equal(after.means[1], after.means[0])
     assert np.array_equal(full(after, 1), full(after, 0))
     assert np.allclose(after.weights, np.array([0.35, 0.35, 0.28]) / 0.98)
@@ -80,7 +80,7 @@ def test_the_background_is_all_records_and_weighs_what_noise_hides(kind):
 
 def test_where_all_are_lost():
     before, every = mixture("full"), np.ones(3, dtype=bool)
-    assert restarted(before, every) is before
+    assert halved(before, every) is before
     after = background(before, every, OVERALL, 0.03)
     assert np.array_equal(after.means, np.repeat(OVERALL.means, 3, axis=0))
     assert np.isclose(after.weights.sum(), 1)

@@ -17,8 +17,7 @@ from privem.core import Block, Scratch
 from privem.models.factor_analysis.query import BoundedMomentsQuery
 from privem.models.gaussian_mixture.model import Mixture
 from privem.models.gaussian_mixture.query import RECIPES, BoundedQuery
-from privem.models.kmeans.private_plan import KMEANS_RECIPES, _weights
-from privem.models.kmeans.query import BoundedClusterQuery
+from privem.models.kmeans.query import KMEANS_RECIPES, BoundedClusterQuery, whitened_weights
 from privem.tree import ravel
 
 TYPES = ("full", "tied", "diag", "spherical")
@@ -168,7 +167,7 @@ def test_clusters(
     d, k = shape
     region = region_of(where, d)
     r = clip_radius(d) if recipe == "whitened" else region.reach
-    w = _weights(d, r) if recipe == "whitened" else MomentWeights(1.0, 1.0 / r, 0.0, r)
+    w = whitened_weights(d, r) if recipe == "whitened" else MomentWeights(1.0, 1.0 / r, 0.0, r)
     query = BoundedClusterQuery(rng.uniform(-1, 1, (k, d)), region, w, spread, recipe)
     worst(query, vectors(query, nasty(region, query.centres, rng)), neighbours)
 
@@ -217,7 +216,7 @@ def test_weights_and_persons(cap: float, neighbours: str, seed: int) -> None:
     centres = rng.uniform(-1, 1, (k, d))
     queries = [
         BoundedQuery(mixture_of("full", k, d, rng, 0.2), region, w, "whitened", 1e5, cap),
-        BoundedClusterQuery(centres, region, _weights(d, r), 0.3, "whitened", cap),
+        BoundedClusterQuery(centres, region, whitened_weights(d, r), 0.3, "whitened", cap),
         BoundedClusterQuery(
             centres, region, MomentWeights(1, 1 / region.reach, 0, region.reach), 1, "ll", cap
         ),
@@ -288,5 +287,5 @@ def test_bounds_are_attained() -> None:
 
 def test_the_plan_uses_weights_that_make_replacing_cheap() -> None:
     for d in (1, 2, 10, 50):
-        w = _weights(d, clip_radius(d))
+        w = whitened_weights(d, clip_radius(d))
         assert w.l2("replace-one") < 1.0001 * np.sqrt(2) * w.l2("add-remove")

@@ -14,7 +14,7 @@ from privem.blocks.sensitivity import MomentWeights
 from privem.blocks.shrinkage import clip_radius
 from privem.models.gaussian_mixture.model import Mixture
 from privem.models.gaussian_mixture.query import BoundedQuery
-from privem.models.kmeans.frame import frame_sizes
+from privem.models.kmeans.private_plan import frame_sizes
 
 from .test_sensitivity import NEIGHBOURS, nasty, opposites, region_of, vectors, worst
 

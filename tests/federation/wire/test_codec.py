@@ -11,8 +11,7 @@ from hypothesis.extra import numpy as hnp
 from privem.blocks.histograms import CountQuery
 from privem.federation.wire.codec import MAGIC, BadMessage, decode, encode
 from privem.federation.wire.queries import pack, unpack
-from privem.models.gaussian_mixture.assigned import AssignedQuery
-from privem.models.gaussian_mixture.model import Mixture, MixtureQuery
+from privem.models.gaussian_mixture.model import AssignedQuery, Mixture, MixtureQuery
 from privem.noise.discrete import Discrete
 from privem.noise.entropy import os_entropy
 

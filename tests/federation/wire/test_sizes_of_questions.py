@@ -19,9 +19,9 @@ from privem.federation.wire.messages import Question, Request, RunTerms
 from privem.federation.wire.queries import check_query
 from privem.models.categorical_mixture.model import Classes, ClassQuery
 from privem.models.factor_analysis.query import BoundedMomentsQuery
-from privem.models.gaussian_mixture.assigned import AssignedQuery
 from privem.models.gaussian_mixture.model import (
     COVARIANCE_TYPES,
+    AssignedQuery,
     Mixture,
     MixtureQuery,
     most_sums,

@@ -28,18 +28,17 @@ from ...parameters import (
     check_samples,
 )
 from ...tree import Array
+from ..gaussian_mixture.density import PrivatelyScored
 from ..gaussian_mixture.model import Mixture
-from ..gaussian_mixture.score import PrivatelyScored
-from .covariance import CovariancePlan
 from .model import (
     Covariance,
     Whole,
     eigen_updates,
     em_updates,
     initial_factors,
+    rotate,
 )
-from .private_plan import FACTOR_RECIPES, PrivateCovarianceFit, PrivateCovariancePlan
-from .rotation import rotate
+from .plan import FACTOR_RECIPES, CovariancePlan, PrivateCovarianceFit, PrivateCovariancePlan
 
 _MOST_FRAMED = 1024  # features
 

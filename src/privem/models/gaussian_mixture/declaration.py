@@ -39,7 +39,6 @@ MODELS: tuple[Declaration, ...] = (
         count="n_components",
         queries=(
             "models.gaussian_mixture.model",
-            "models.gaussian_mixture.assigned",
             "models.gaussian_mixture.query",
         ),
         audit_case=_audit_case,

@@ -28,11 +28,10 @@ from ...parameters import (
 )
 from ...tree import Array
 from .density import MixtureDensity
-from .fit_mixture import PrivateMixtureFit, PrivateMixturePlan
+from .m_step import Prior
 from .model import COVARIANCE_TYPES, Mixture
-from .plan import MixturePlan
-from .shapes import as_asked
-from .start import given_prior, given_start, starts
+from .plan import MixturePlan, given_prior, given_start, starts
+from .private_plan import PrivateMixtureFit, PrivateMixturePlan
 
 _INITS = ("kmeans", "k-means++", "random", "random_from_data")
 
@@ -205,6 +204,13 @@ class GaussianMixture(Synthetic, MixtureDensity):
             return super()._progress()
         return Verbose(self, self.verbose, self.verbose_interval)
 
+    @property
+    def _given(self) -> tuple[Any, Any, Any]:
+        return self.weights_init, self.means_init, self.precisions_init
+
+    def _prior(self) -> Prior | None:
+        return None if self.prior is None else given_prior(self, self.n_features_in_)
+
     def _exact_plan(self, table: Table) -> MixturePlan:
         warm = self._warm()
         return MixturePlan(
@@ -212,7 +218,7 @@ class GaussianMixture(Synthetic, MixtureDensity):
             self.n_components,
             self.covariance_type,
             float(self.reg_covar),
-            given_prior(self, self.n_features_in_),
+            self._prior(),
             self.max_iter,
             self.tol,
             starts(self, table.rows),
@@ -232,7 +238,7 @@ class GaussianMixture(Synthetic, MixtureDensity):
             )
 
     def _private_plan(self, table: Table, terms: Terms) -> PrivateMixturePlan:
-        d = self.n_features_in_
+        given = any(part is not None for part in self._given)
         return PrivateMixturePlan(
             self._preamble(table, terms),
             self.n_components,
@@ -240,8 +246,8 @@ class GaussianMixture(Synthetic, MixtureDensity):
             terms.recipe,
             self.n_iter,
             self._rng(),
-            given_start(self, d),
-            given_prior(self, d),
+            given_start(self, self.n_features_in_) if given else None,
+            self._prior(),
             self.mechanism == "auto",
             self.max_iter,
         )
@@ -249,7 +255,7 @@ class GaussianMixture(Synthetic, MixtureDensity):
     def _set_private(
         self, result: PrivateMixtureFit, plan: PrivateMixturePlan, terms: Terms
     ) -> None:
-        self._set_mixture(as_asked(result.mixture, self.covariance_type))
+        self._set_mixture(result.mixture)
         self.n_iter_, self.structure_ = result.structure.iterations, result.structure.name
         self._set_bounds(result.ground, plan.preamble.region is not None)
         if result.structure.single and self.n_components > 1:

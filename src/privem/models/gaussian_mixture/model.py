@@ -14,41 +14,32 @@ spherical           (K,)                         (K,) ``sum g |x|^2``
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
 from ...blocks import conditions
-from ...blocks.moments import Frame
 from ...blocks.region import farthest
-from ...core import Block, Release, Scratch
+from ...core import Block, Scratch
 from ...kernels.mixture import Features, log_joint, responsibility_sums
+from ...kernels.nearest import nearest
 from ...kernels.whitened import differences_block_rows, exact_log_joint, exact_sums
 from ...linalg import (
-    floor_eigenvalues,
     invert_cholesky,
-    smat,
     svec,
     symmetric_entries,
     symmetric_pairs,
     symmetric_scale,
 )
 from ...tree import Array
-from .prior import Prior
 
 COVARIANCE_TYPES = ("full", "tied", "diag", "spherical")
 _KIND = {"full": "full", "tied": "linear", "diag": "square", "spherical": "norm"}
 
 # Quadratic features about one origin lose this much of the rounding unit: (distance / sd)^2. Past
 # the limit the direct kernel is used, so that results keep about eleven digits.
-_CONDITION_LIMIT = 1e5
-
-# Parameters beyond these could not be squared without overflow: no valid data lead to them.
-_HUGE_MEAN, _HUGE_VARIANCE = 1e150, 1e300
-
-# An expected count below this is no evidence at all: the component keeps its parameters.
-_EMPTY = 10 * np.finfo(float).eps
+CONDITION_LIMIT = 1e5
 
 
 def direct_is_faster(mixture: Mixture) -> bool:
@@ -178,7 +169,7 @@ class MixtureQuery:
         """A query about the mixture's own mean: for densities, where no frame is at hand."""
         origin = mixture.weights @ mixture.means
         spread = np.max((mixture.means - origin) ** 2, axis=0)
-        return cls(mixture, origin, mixture.condition(origin, spread) > _CONDITION_LIMIT)
+        return cls(mixture, origin, mixture.condition(origin, spread) > CONDITION_LIMIT)
 
     @cached_property
     def features(self) -> Features:
@@ -290,6 +281,62 @@ class MixtureQuery:
         return np.concatenate([*parts, [log_density]])
 
 
+@dataclass(frozen=True)
+class AssignedQuery:
+    """Mixture statistics under hard assignment to centres, or random responsibilities."""
+
+    covariance_type: str
+    origin: Array
+    centres: Array
+    seed: int | None = None
+    direct: bool = True
+    block_rows: int = 1496
+    travels = ("covariance_type", "origin", "centres")
+
+    @property
+    def origins(self) -> Array:
+        """The point each component's sums are taken about, (K, d)."""
+        return np.broadcast_to(self.origin, self.centres.shape)
+
+    def __call__(self, block: Block, scratch: Scratch) -> MixtureSums:
+        """Sum a block."""
+        components = len(self.centres)
+        x, label, _ = nearest(block.X, self.origin, self.centres - self.origin, scratch)
+        if self.seed is None:
+            share = np.equal(np.arange(components)[:, None], label).astype(float)
+        else:
+            # Each row has its own stretch of the stream, however rows are cut into blocks.
+            stream = np.random.PCG64(self.seed).advance(block.start * components)
+            share = np.random.Generator(stream).random((len(label), components)).T
+            share = share / share.sum(axis=0)
+        if block.weight is not None:
+            share *= block.weight
+        match self.covariance_type:
+            case "full":
+                second = np.stack([svec((x * row) @ x.T) for row in share])
+            case "tied":
+                second = svec((x * share.sum(axis=0)) @ x.T)
+            case "diag":
+                second = share @ (x**2).T
+            case _:
+                second = share @ np.einsum("ij,ij->j", x, x)
+        return MixtureSums(share.sum(axis=1), share @ x.T, np.asarray(second))
+
+    def check(self, d: int, private: bool) -> None:
+        """Centres among the rows."""
+        conditions.need(self.covariance_type in COVARIANCE_TYPES)
+        conditions.shaped((d,), self.origin)
+        conditions.table(self.centres, d)
+        k = len(self.centres)
+        conditions.held(k, self.block_rows, most_sums(k, d, self.covariance_type))
+
+    def largest(self, low: Array, high: Array) -> Array:
+        """Counts, distances from the origin, and their products."""
+        a, k = farthest(low, high, self.origin), len(self.centres)
+        second = largest_second(self.covariance_type, a[None], k)
+        return np.concatenate([np.ones(k), np.tile(a, k), second])
+
+
 def most_sums(k: int, d: int, covariance_type: str) -> int:
     """How many numbers a mixture's sums are, at most."""
     return k * (2 + d + (d * d if covariance_type == "full" else d)) + d * d
@@ -310,112 +357,3 @@ def largest_second(covariance_type: str, a: Array, k: int) -> Array:
         case _:
             each = np.einsum("ij,ij->i", a, a)[:, None]
     return np.tile(each, (k // len(a), 1)).ravel()
-
-
-@dataclass(frozen=True)
-class GaussianMixtureModel:
-    """Maximum likelihood (or, with a prior, maximum a posteriori) for a Gaussian mixture.
-
-    Parameters
-    ----------
-    covariance_type : {"full", "tied", "diag", "spherical"}
-    frame : Frame
-        Where the data lie: origin of the sums, scale of the floors, pooled second moment.
-    reg_covar : float
-        Added to every variance.
-    prior : Prior or None
-        Dirichlet and Normal-inverse-Wishart; ``None`` for maximum likelihood.
-    """
-
-    covariance_type: str
-    frame: Frame
-    reg_covar: float = 1e-6
-    prior: Prior | None = None
-
-    @cached_property
-    def floor(self) -> Array:
-        """The smallest variance that each column is allowed: ``reg_covar``, or above rounding."""
-        return np.maximum(max(self.reg_covar, 1e-30), 1e-12 * self.frame.variances)
-
-    def query(self, state: Mixture, round: int = 0) -> MixtureQuery:
-        """The E-step under ``state``."""
-        condition = state.condition(self.frame.origin, self.frame.variances)
-        direct = condition > _CONDITION_LIMIT or direct_is_faster(state)
-        return MixtureQuery(state, self.frame.origin, direct)
-
-    def m_step(self, state: Mixture, release: Release[MixtureSums]) -> Mixture:
-        """New parameters from a release.
-
-        Total: counts at or below zero, and components whose arithmetic overflows, keep the
-        previous mean and covariance; indefinite second moments have their eigenvalues raised.
-        """
-        sums, origins = release.statistics, release.query.origins
-        count = np.maximum(sums.count, 0.0)
-        weights = self._weights(count)
-        n = np.maximum(count, _EMPTY)[:, None]
-        with np.errstate(over="ignore", invalid="ignore"):
-            shift = sums.total / n
-            means = origins + shift
-            second = self._about_means(sums, n, shift, origins)
-            if self.prior is not None:
-                means, second = self.prior.shrink(means, n, second, self.covariance_type)
-        alive = (count > _EMPTY) & (np.abs(means) < _HUGE_MEAN).all(axis=1)
-        if self.covariance_type == "tied":
-            covariances = self._valid(second, state.covariances, "tied")
-        else:
-            alive &= (np.abs(second.reshape(len(n), -1)) < _HUGE_VARIANCE).all(axis=1)
-            covariances = np.stack(
-                [
-                    self._valid(new, old, self.covariance_type) if ok else old
-                    for new, old, ok in zip(second, state.covariances, alive, strict=True)
-                ]
-            )
-        means = np.where(alive[:, None], means, state.means)
-        return replace(state, weights=weights, means=means, covariances=covariances)
-
-    def _weights(self, count: Array) -> Array:
-        weights = count if self.prior is None else self.prior.counts(count)
-        # Scaled first: a sum of huge finite counts must not overflow.
-        weights = weights / max(float(weights.max()), 1e-300)
-        weights = np.maximum(weights, _EMPTY)
-        return np.asarray(weights / weights.sum())
-
-    def _about_means(self, sums: MixtureSums, n: Array, shift: Array, origins: Array) -> Array:
-        """Second moments about the new means, per record: the covariances before any floor."""
-        d = shift.shape[1]
-        match self.covariance_type:
-            case "full":
-                assert sums.second is not None
-                spread = np.einsum("ki,kj->kij", shift, shift)
-                return np.asarray(smat(sums.second, d) / n[:, :, None] - spread)
-            case "tied":
-                share = n / n.sum()
-                if sums.second is not None:  # direct kernel: about each component's own origin
-                    pooled = smat(sums.second, d) / n.sum()
-                    return np.asarray(pooled - np.einsum("ki,kj->ij", shift * share, shift))
-                pooled = smat(self.frame.second, d) / self.frame.count
-                return np.asarray(pooled - np.einsum("ki,kj->ij", shift * share, shift))
-            case "diag":
-                assert sums.second is not None
-                return np.asarray(sums.second / n - shift**2)
-            case _:
-                assert sums.second is not None
-                return np.asarray((sums.second / n[:, 0] - np.sum(shift**2, axis=1)) / d)
-
-    def _valid(self, new: Array, old: Array, kind: str) -> Array:
-        if not (np.abs(new) < _HUGE_VARIANCE).all():
-            return old
-        if kind in ("full", "tied"):
-            return floor_eigenvalues(new + self.reg_covar * np.eye(len(new)), self.floor)
-        floor = self.floor if kind == "diag" else self.floor.mean()
-        return np.asarray(np.maximum(new + self.reg_covar, floor))
-
-    def objective(self, state: Mixture, release: Release[MixtureSums]) -> float:
-        """Mean log-likelihood of ``state``; with a prior, plus the mean log prior density."""
-        value = float(release.statistics.log_likelihood or 0.0)
-        if state.covariance_type == "tied" and not release.query.direct:
-            # The common term the kernel left out: -1/2 sum x'Px = -1/2 <P, sum x x'>.
-            value -= 0.5 * float(svec(state.precisions[0]) @ self.frame.second)
-        if self.prior is not None:
-            value += self.prior.log_density(state)
-        return value / self.frame.count

@@ -1,23 +1,27 @@
-"""Exact Gaussian mixtures: frame, start, EM, the best of several runs."""
+"""Exact Gaussian mixtures: frame, start, EM, the best of several runs; and what a caller gives."""
 
 from __future__ import annotations
 
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from sklearn.utils import check_random_state
 
 from ...blocks.moments import MANY_COLUMNS, Frame, FramePlan
-from ...core import Release, Stage
+from ...core import Release, Rows, Stage
 from ...em import ExactEM, Fit
+from ...estimator.inits import given_covariances, given_means, given_weights, row_centres
 from ...noise.exact import Exact
+from ...parameters import check_array_shape, check_float
 from ...tree import Array
-from ..kmeans.plan import lloyd
-from ..kmeans.start import SplitStart
-from .assigned import AssignedQuery
-from .model import GaussianMixtureModel, Mixture
-from .prior import Prior
+from ..kmeans.plan import SplitStart, lloyd
+from .m_step import GaussianMixtureModel, Prior
+from .model import AssignedQuery, Mixture
+
+if TYPE_CHECKING:
+    from .estimator import GaussianMixture
 
 
 @dataclass(frozen=True)
@@ -100,7 +104,8 @@ class MixturePlan:
             case _:
                 whole = np.full(k, frame.scale)
         state = Mixture(self.covariance_type, np.full(k, 1 / k), np.stack([frame.mean] * k), whole)
-        state = replace(state, covariances=_floored(model, state))
+        floored = model.valid(whole, whole, np.ones(k, dtype=bool))
+        state = replace(state, covariances=floored)
         if not start.complete:
             query = yield from self._assignment(model, start)
             release = yield Stage(query, Exact(), "start")
@@ -130,8 +135,57 @@ class MixturePlan:
         return AssignedQuery(self.covariance_type, frame.origin, centres, seed)
 
 
-def _floored(model: GaussianMixtureModel, state: Mixture) -> Array:
-    if state.covariance_type == "tied":
-        return model._valid(state.covariances, state.covariances, "tied")
-    kind = state.covariance_type
-    return np.stack([model._valid(c, c, kind) for c in state.covariances])
+def given_prior(model: GaussianMixture, d: int) -> Prior:
+    """The prior that the parameters describe, checked."""
+    alpha = check_float("weight_concentration_prior", model.weight_concentration_prior, 0, True)
+    kappa = check_float("mean_precision_prior", model.mean_precision_prior, 0, True)
+    nu = model.degrees_of_freedom_prior
+    nu = d + 2.0 if nu is None else check_float("degrees_of_freedom_prior", nu, d - 1, True)
+    mean = np.zeros(d)
+    if model.mean_prior is not None:
+        mean = check_array_shape("mean_prior", model.mean_prior, (d,))
+    if np.ndim(model.covariance_prior) == 0:
+        size = check_float("covariance_prior", model.covariance_prior, 0, True)
+        return Prior(alpha, mean, kappa, nu, size * np.eye(d))
+    scatter = check_array_shape("covariance_prior", model.covariance_prior, (d, d))
+    if not np.allclose(scatter, scatter.T) or np.linalg.eigvalsh(scatter)[0] <= 0:
+        raise ValueError("covariance_prior must be symmetric and positive definite")
+    return Prior(alpha, mean, kappa, nu, scatter)
+
+
+def given_start(model: GaussianMixture, d: int) -> Mixture:
+    """The start of a private fit, of which some part is given."""
+    if any(part is None for part in model._given):
+        raise ValueError(
+            "a private fit takes weights_init, means_init and precisions_init together or none"
+        )
+    k = model.n_components
+    return Mixture(
+        model.covariance_type,
+        given_weights(model.weights_init, k),
+        given_means(model.means_init, k, d),
+        given_covariances(model.precisions_init, model.covariance_type, k, d),
+    )
+
+
+def starts(model: GaussianMixture, rows: Rows) -> list[Start]:
+    """How each run of an exact fit begins."""
+    k, d = model.n_components, rows.n_features
+    weights, means, covariances = None, None, None
+    if model.weights_init is not None:
+        weights = given_weights(model.weights_init, k)
+    if model.means_init is not None:
+        means = given_means(model.means_init, k, d)
+    if model.precisions_init is not None:
+        covariances = given_covariances(model.precisions_init, model.covariance_type, k, d)
+    random = check_random_state(model.random_state)
+    found = []
+    for turn in range(model.n_init):
+        rng = np.random.default_rng(random.randint(2**31, size=4))
+        how: Any = model.init_params
+        if how in ("k-means++", "random_from_data"):
+            how = row_centres(rows, k, how, rng)
+        # The first splitting start is the deterministic one.
+        draw = None if model.init_params == "kmeans" and turn == 0 else rng
+        found.append(Start(how, draw, weights, means, covariances))
+    return found

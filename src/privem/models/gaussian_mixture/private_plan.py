@@ -1,4 +1,4 @@
-"""Private Gaussian mixtures: count, frame, start, EM in whitened coordinates; the rest is free."""
+"""The private fit of a mixture: count, bounds, frame, start, EM; the rest is free."""
 
 from __future__ import annotations
 
@@ -10,55 +10,41 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...blocks.packing import filled, pack
 from ...blocks.region import Region
 from ...blocks.sensitivity import MomentWeights, apart
-from ...blocks.shrinkage import (
-    clip_radius,
-    consistency,
-    james_stein,
-    operator_noise,
-    soften,
-    soften_each,
-)
-from ...budget import Allowance
+from ...blocks.shrinkage import clip_radius, operator_noise
+from ...budget import Allowance, Part
 from ...core import Release, Stage
-from ...linalg import smat
+from ...em import PrivateEM, SearchThenMean
+from ...ground import Ground, Preamble
 from ...tree import Array
-from .gaussian import PrivateGaussian, only_variances
-from .lost import background, copied, restarted
+from .frame import PrivateGaussian, filled, frame_size, only_variances, pack
+from .m_step import Prior
 from .model import Mixture
-from .prior import Prior
-from .query import TAIL, BoundedQuery, BoundedSums, releases
-from .shapes import LEAST_STEP, Parts, as_asked, as_type, shared_consistency, unwhiten, whiten
+from .private_m_step import Estimate, PrivateMixtureModel, halved
+from .query import TAIL, releases
 
-# Nor is a whitened covariance trusted to grow further than this in one iteration. It never shrinks
-# below the noise on it, or small components would walk to nothing.
-_MOST_STEP = 20.0
-# Until iterates are averaged, steps are so much longer than EM's, which is slow to converge.
-_OVERSTEP = 1.5
+_FRAME_SHARE = (0.045, 0.105)
+# Iterations reserved for when neither the caller nor the noise level can say.
+_ITERATIONS = 10
+# More iterations than this never helped.
+MOST_ITERATIONS = 30
 # The part of the iterations before averaging.
 _SEARCH = 0.6
+# Until iterates are averaged, steps are so much longer than EM's.
+_OVERSTEP = 1.5
+# Restarted components get so many iterations, at least, before averaging.
+_SETTLE = 3
 # Clip radius of EM: the noise at which it is widened.
 _TOLERATED = 0.02
 # Relative noise on a pooled covariance below which it need not be released in every iteration.
 _SHARP = 0.05
 # Relative noise on a covariance, all budget in one release, beyond which a simpler one is better.
 _MOST_NOISE = 0.6
-# Components never count for less than this share of an equal part.
-_LEAST_PART = 0.02
-# Restarted components get so many iterations, at least, before averaging.
-_SETTLE = 3
-# Components with fewer records than so many deviations of the noise are not seen.
-_SEEN = 2.0
 # The least and the most that lost components weigh together; between, a deviation of a count.
 _BACKGROUND = (0.005, 0.1)
-# More iterations than this never helped.
-MOST_ITERATIONS = 30
-# Unit-coordinate variance floor: a hundred-thousandth of the region.
-_FLOOR = 1e-5
-# The smallest eigenvalue under a prior, over the sum of all.
-_RATIO = 1e-10
+# Variances of a given start, in unit coordinates.
+_NARROWEST, _WIDEST = 1e-12, 1e12
 
 
 @dataclass(frozen=True)
@@ -100,280 +86,282 @@ def choose(
 
 
 @dataclass(frozen=True)
-class PrivateMixture:
-    """A mixture in unit coordinates.
+class PrivateMixtureFit:
+    """A fitted mixture in the data's coordinates, and how it came about. All public."""
+
+    mixture: Mixture
+    structure: Structure
+    ground: Ground
+
+
+@dataclass(frozen=True)
+class PrivateMixturePlan:
+    """Count, bounds, frame, EM.
 
     Parameters
     ----------
-    region : Region
+    preamble : Preamble
     components : int
-    covariance_type : str
-    recipe : str
-    count, rows : float
-        Number of records and a bound on it.
-    fixed_count : bool
-        Whether ``count`` is the exact, public number (replace-one neighbours).
-    allowance : Allowance
-        With parts ``"frame 1"``, ``"frame 2"`` (unless ``start`` is given) and ``"em"``.
+    covariance_type, recipe : str
     n_iter : int or None
         So many iterations; ``None``: as the noise allows, at most ``max_iter``.
     rng : numpy.random.Generator
         For the data-free packing of starting points.
-    adaptive : bool
-        Whether shares may change after the count; see ``docs/proofs/release.md``, section 9.
-    pure : bool
-        No Gaussian noise: bounds, which are given, are taken to be filled.
+    start : Mixture or None
+        Given and public: no frame is released.
+    prior : Prior or None
+    choose_structure : bool
+        Whether fewer parameters than asked for may be fitted where noise would drown them.
+    max_iter : int
     """
 
-    region: Region
+    preamble: Preamble
     components: int
     covariance_type: str
     recipe: str
-    count: float
-    rows: float
-    fixed_count: bool
-    allowance: Allowance
     n_iter: int | None
     rng: np.random.Generator
-    cap_weight: float = 1.0
     start: Mixture | None = None
     prior: Prior | None = None
     choose_structure: bool = True
-    adaptive: bool = True
     max_iter: int = MOST_ITERATIONS
-    pure: bool = False
 
-    def stages(self) -> Generator[Stage, Release[Any], tuple[Mixture, Structure]]:
+    def parts(self) -> list[Part]:
+        """How the budget is shared out."""
+        d = self.preamble.d
+        parts = self.preamble.parts()
+        left = 1.0 - self.preamble.share()
+        if self.start is None and not self.preamble.pure:
+            size = frame_size(d, only_variances(self.covariance_type, d))
+            parts += [
+                Part(f"frame {i}", left * share, [("gaussian", size)])
+                for i, share in enumerate(_FRAME_SHARE, start=1)
+            ]
+            left *= 1 - sum(_FRAME_SHARE)
+        each = releases(self.recipe, self.covariance_type, self.components, d)
+        return [*parts, Part("em", left, each * self._planned)]
+
+    @property
+    def _planned(self) -> int:
+        """Iterations where their number may not depend on the count."""
+        return self.n_iter or min(_ITERATIONS, self.max_iter)
+
+    @property
+    def _whitened(self) -> bool:
+        return self.recipe == "whitened"
+
+    def stages(self, allowance: Allowance) -> Generator[Stage, Release[Any], PrivateMixtureFit]:
         """Generate the stages."""
-        d, k = self.region.d, self.components
-        state = self.start
-        flat = only_variances(self.covariance_type, d)
-        shape = "diag" if flat else "full"
+        ground = yield from self.preamble.stages(allowance)
+        mixture, structure = yield from self._fit(ground)
+        mixture = _to_data(_with_copies(mixture, self.covariance_type), ground.region)
+        return PrivateMixtureFit(mixture, structure, ground)
+
+    def _fit(self, ground: Ground) -> Generator[Stage, Release[Any], tuple[Mixture, Structure]]:
+        """A mixture in unit coordinates."""
+        region, k = ground.region, self.components
+        flat = only_variances(self.covariance_type, region.d)
         frame = PrivateGaussian(
-            self.region, self.count, self.rows, self.allowance, self.cap_weight, flat
+            region, ground.count, ground.rows, ground.allowance, self.preamble.cap_weight, flat
         )
-        if state is None:
-            found = filled(self.region) if self.pure else (yield from frame.stages())
-            centre, covariance = found
-            if flat and covariance.ndim == 2:
-                covariance = np.diag(covariance)
-            state = self._pack(centre, covariance)
-        whitened = self.recipe == "whitened"
-        r = clip_radius(d, TAIL) if whitened else self.region.reach
-        if self.recipe in ("whitened", "joint"):
-            w = MomentWeights.balanced(d, r)
+        if self.start is not None:
+            overall, state = None, _to_unit(self.start, region)
         else:
-            w = MomentWeights(1.0, 1.0, 1.0, r)
-        structure = self._structure(state, w)
-        if structure.single and self.start is None:
-            if self.pure:
-                return (yield from self._alike(structure)), structure
+            # Gaussian noise has no place in a pure fit, whose bounds are given: they are filled.
+            pure = self.preamble.pure
+            overall = filled(region, flat) if pure else (yield from frame.stages())
+            state = self._pack(*overall, region)
+        w = self._weights(region)
+        structure = self._structure(state, w, ground)
+        if structure.single and overall is not None:
+            if self.preamble.pure:
+                return (yield from self._alike(structure, ground)), structure
             # The noise drowns any mixture: one Gaussian, measured with all that is left.
             # (Where shares may not change after the count: with as much noise as a mixture's.)
-            releases_left = 1 if self.adaptive else structure.iterations
-            centre, covariance = yield from frame.refine(centre, covariance, releases_left)
-            alike = np.full(k, 1 / k), np.stack([centre] * k), np.stack([covariance] * k)
-            return as_type(Mixture(shape, *alike), self.covariance_type), structure
-        state = as_type(state, structure.covariance_type)
-        each = len(releases(self.recipe, structure.covariance_type, k, d))
-        sharp = False
-        if whitened:
-            w, sharp = self._widened(w, structure)
-        search = int(_SEARCH * structure.iterations)
-        average, anchor = None, state
-        for t in range(structure.iterations):
-            # A sharp second moment is asked for in the first, then in every other iteration: in
-            # those between, means and weights have less noise.
-            ask = not sharp or t == 0 or (t - search) % 2 == 0
-            now_w = w if ask else MomentWeights.without_second(w.radius)
-            query = BoundedQuery(state, self.region, now_w, self.recipe, self.rows, self.cap_weight)
-            release = yield Stage(
-                query,
-                self.allowance.noise("em", self.rows, each * structure.iterations),
-                f"EM {t + 1}",
-            )
-            now = self._moments(state, release, now_w)
-            if average is None or t <= search:
-                average, anchor = now, state
-                # Not in the first step, which is long anyway, nor in the one that is averaged.
-                ahead = now.beyond(state, _OVERSTEP) if whitened and 0 < t < search else now
-                state = self._valid(anchor, ahead)
-                if whitened and t < search - _SETTLE:
-                    state = restarted(state, now.seen < 1)
-            else:
-                terms = t - search + 1
-                average = average.towards(now, terms)
-                # In the frame of the first term: in a later, smaller one its noise would look
-                # large, be softened again and again, and the component would walk to nothing.
-                state = self._valid(anchor, average)
-        if whitened and average is not None and self.start is not None:
-            state = copied(state, average.seen < 0.5)
-        elif whitened and average is not None:
-            assert release.deviation is not None
-            hidden = float(np.max(release.deviation.count)) / (now_w.w0 * self.count)
-            one = Mixture(shape, np.ones(1), centre[None], covariance[None])
-            state = self._with_background(state, average.seen < 0.5, one, hidden)
-        return state, structure
+            releases_left = 1 if ground.allowance.adaptive else structure.iterations
+            overall = yield from frame.refine(*overall, releases_left)
+            return as_type(_copies(*overall, k), self.covariance_type), structure
+        end = yield from self._em(as_type(state, structure.covariance_type), w, structure, ground)
+        if not self._whitened:
+            return end.mixture, structure
+        if overall is None or self.covariance_type == "tied":
+            return halved(end.mixture, end.lost, apart=0.0), structure
+        return self._with_background(end, _copies(*overall, 1)), structure
 
-    def _alike(self, structure: Structure) -> Generator[Stage, Release[Any], Mixture]:
+    def _weights(self, region: Region) -> MomentWeights:
+        if self._whitened:
+            return MomentWeights.balanced(region.d, clip_radius(region.d, TAIL))
+        if self.recipe == "joint":
+            return MomentWeights.balanced(region.d, region.reach)
+        return MomentWeights(1.0, 1.0, 1.0, region.reach)
+
+    def _em(
+        self, start: Mixture, w: MomentWeights, structure: Structure, ground: Ground
+    ) -> Generator[Stage, Release[Any], Estimate]:
+        search, sharp = int(_SEARCH * structure.iterations), False
+        path: SearchThenMean[Estimate] = SearchThenMean(search)
+        if self._whitened:
+            w, sharp = self._widened(w, structure, ground)
+            path = SearchThenMean(search, _OVERSTEP, search - _SETTLE)
+        model = PrivateMixtureModel(
+            ground.region,
+            self.recipe,
+            w,
+            ground.count,
+            ground.rows,
+            self.preamble.count is not None,
+            self.preamble.cap_weight,
+            None if self.prior is None else _prior_in_unit(self.prior, ground.region),
+            search if sharp else None,
+        )
+        each = len(releases(self.recipe, structure.covariance_type, *start.means.shape))
+        noise = ground.allowance.noise("em", ground.rows, each * structure.iterations)
+        em = PrivateEM(model, Estimate(model, start), structure.iterations, lambda t: noise, path)
+        return (yield from em.stages())
+
+    def _alike(
+        self, structure: Structure, ground: Ground
+    ) -> Generator[Stage, Release[Any], Mixture]:
         """One Gaussian by the same recipe, as often as there are components."""
         one = replace(self, components=1, n_iter=structure.iterations, choose_structure=False)
-        found, _ = yield from one.stages()
+        found, _ = yield from one._fit(ground)
         k, tied = self.components, found.covariance_type == "tied"
         covariances = found.covariances if tied else np.repeat(found.covariances, k, axis=0)
         means = np.repeat(found.means, k, axis=0)
         return replace(found, weights=np.full(k, 1 / k), means=means, covariances=covariances)
 
-    def _with_background(
-        self, state: Mixture, lost: NDArray[np.bool_], one: Mixture, hidden: float
-    ) -> Mixture:
+    def _with_background(self, end: Estimate, overall: Mixture) -> Mixture:
         """Lost components as the Gaussian of all records, if the shape asked for allows it."""
-        if self.covariance_type == "tied":
-            return copied(state, lost)
-        kind = self.covariance_type
-        weight = float(np.clip(hidden, *_BACKGROUND))
-        return background(as_asked(state, kind), lost, as_type(one, kind), weight)
+        assert end.moments is not None
+        kind, weight = self.covariance_type, float(np.clip(end.moments.hidden, *_BACKGROUND))
+        return background(_with_copies(end.mixture, kind), end.lost, as_type(overall, kind), weight)
 
-    def _widened(self, w: MomentWeights, structure: Structure) -> tuple[MomentWeights, bool]:
+    def _widened(
+        self, w: MomentWeights, structure: Structure, ground: Ground
+    ) -> tuple[MomentWeights, bool]:
         """Weights for a clip radius as large as the noise of an iteration allows.
 
         And whether a pooled covariance has so little noise that not every iteration needs one.
         """
-        d, k, neighbours = self.region.d, self.components, self.allowance.neighbours
-        multiplier = self.allowance.multiplier("em", structure.iterations)
-        noise = operator_noise(d, w.l2(neighbours) * multiplier / w.w2) / (self.count / k)
+        d, k, allowance = ground.region.d, self.components, ground.allowance
+        multiplier = allowance.multiplier("em", structure.iterations)
+        noise = operator_noise(d, w.l2(allowance.neighbours) * multiplier / w.w2)
+        noise = noise / (ground.count / k)
         r = clip_radius(d, TAIL, float(noise), _TOLERATED)
         sharp = structure.covariance_type == "tied" and float(noise) / k < _SHARP
-        if sharp:  # room for one factor per record: see shared_consistency
+        if sharp:  # room for one factor per record, which is that of unlikely ones
             r = math.hypot(r, math.sqrt(2 * math.log(k)))
         return MomentWeights.balanced(d, r), sharp
 
-    def _structure(self, state: Mixture, w: MomentWeights) -> Structure:
+    def _structure(self, state: Mixture, w: MomentWeights, ground: Ground) -> Structure:
         """Look at the noise of a second-moment entry, in the coordinates of the start."""
-        k, d = state.means.shape
-        each = releases(self.recipe, self.covariance_type, k, d)
-        bound = w.l2(self.allowance.neighbours)
+        (k, d), kind, allowance = state.means.shape, self.covariance_type, ground.allowance
+        each = releases(self.recipe, kind, k, d)
+        bound = w.l2(allowance.neighbours)
         if len(each) > 1:
-            kind, neighbours = each[-1][0], self.allowance.neighbours
-            bound = apart("second", kind, self.covariance_type, neighbours, d, w.radius)
-        noise = bound * self.allowance.multiplier("em", len(each)) / w.w2
-        if self.recipe != "whitened":
+            bound = apart("second", each[-1][0], kind, allowance.neighbours, d, w.radius)
+        noise = bound * allowance.multiplier("em", len(each)) / w.w2
+        if not self._whitened:
             noise *= float(np.sum(state.whiteners**2)) / (len(state.whiteners) * d)
-        chosen = choose(self.covariance_type, k, d, self.count, noise, self.n_iter, self.max_iter)
+        n_iter = self.n_iter if allowance.adaptive else self._planned
+        chosen = choose(kind, k, d, ground.count, noise, n_iter, self.max_iter)
         if self.choose_structure:
             return chosen
-        return replace(chosen, covariance_type=self.covariance_type, single=False)
+        return replace(chosen, covariance_type=kind, single=False)
 
-    def _pack(self, centre: Array, covariance: Array) -> Mixture:
-        k = self.components
-        means = self.region.inside(pack(centre, covariance, k, self.rng))
-        covariances = np.stack([0.5 * covariance] * k)
-        shape = "full" if covariance.ndim == 2 else "diag"
-        return Mixture(shape, np.full(k, 1 / k), means, covariances)
-
-    def _moments(self, state: Mixture, release: Release[BoundedSums], w: MomentWeights) -> Parts:
-        """Counts, means and covariances in unit coordinates, before they are made valid."""
-        sums, noise = release.statistics, release.deviation
-        assert noise is not None
-        k, d = state.means.shape
-        count = sums.count / w.w0
-        if self.fixed_count:
-            count = count + (self.count - count.sum()) / k
-        # A component whose count drowns in noise stays where it is: moving it would be a walk.
-        unseen = count < _SEEN * noise.count / w.w0
-        seen = np.where(unseen, 0.0, 1.0)
-        count = np.maximum(count, _LEAST_PART * self.count / k)
-        n = count[:, None]
-        whitener = state.whiteners
-        matrix = whitener.ndim == 3
-        moves = sums.total / (w.w1 * n)
-        spread = noise.total[:, 0] / (w.w1 * count)
-        if self.recipe != "whitened":  # moves from the centre: make them moves from the last means
-            moves = moves - state.means
-            moves = np.einsum("kij,kj->ki", whitener, moves) if matrix else whitener * moves
-            size = np.sum(whitener**2, axis=(1, 2)) if matrix else np.sum(whitener**2, axis=1)
-            spread = spread * np.sqrt(size / d)
-        moves = james_stein(moves, spread**2)
-        if self.recipe == "whitened":  # no mean of clipped records lies further out
-            moves *= np.minimum(1.0, w.radius / np.maximum(_norms(moves), 1e-300))
-        moves[unseen] = 0.0
-        lower = np.linalg.inv(whitener) if matrix else 1.0 / whitener
-        step = np.einsum("kij,kj->ki", lower, moves) if matrix else lower * moves
-        means = state.means + step
-        if sums.second.size == 0:
-            return Parts(count, means, state.covariances, np.zeros(()), seen, 0)
-        factor = w.w2
-        if release.query.shared:
-            factor *= shared_consistency(state, w.radius)
-        elif self.recipe == "whitened":
-            factor *= consistency(d, w.radius)
-        second, deviation = sums.second / factor, noise.second / factor
-        about = moves if self.recipe == "whitened" else means
-        match state.covariance_type:
-            case "full":
-                spreads = smat(second, d) / n[:, :, None] - np.einsum("ki,kj->kij", about, about)
-                size = operator_noise(d, deviation[:, 0] / count)
-            case "tied":
-                share = count / count.sum()
-                spreads = smat(second, d) / self.count
-                spreads = spreads - np.einsum("k,ki,kj->ij", share, about, about)
-                size = operator_noise(d, deviation[0] / self.count)
-            case "diag":
-                spreads = second / n - about**2
-                size = deviation[:, 0] / count
-            case _:
-                spreads = (second / count - np.sum(about**2, axis=1)) / d
-                size = deviation / (count * d)
-        if self.recipe != "whitened":
-            spreads, size = whiten(state, spreads, size)
-        if spreads.ndim == state.covariances.ndim == 3:
-            spreads[unseen] = np.eye(d)
-        elif state.covariance_type != "tied":
-            spreads[unseen] = 1.0
-        return Parts(count, means, unwhiten(state, spreads), size, seen)
-
-    def _valid(self, state: Mixture, parts: Parts) -> Mixture:
-        """Parameters from averaged moments: eigenvalues softened in the last frame, floored."""
-        ceiling = self.region.reach**2
-        white, _ = whiten(state, parts.covariances, parts.size)
-        size = parts.size / math.sqrt(max(parts.terms, 1))
-        least = np.clip(size, LEAST_STEP, 1.0)
-        match state.covariance_type:
-            case "full":
-                steps = [
-                    soften(matrix, float(low), float(noise), _MOST_STEP)
-                    for matrix, low, noise in zip(white, least, size, strict=True)
-                ]
-                covariances = unwhiten(state, np.stack(steps))
-                covariances = np.stack([soften(c, _FLOOR, 0.0, ceiling) for c in covariances])
-            case "tied":
-                step = soften(white, float(least), float(size), _MOST_STEP)
-                covariances = soften(unwhiten(state, step), _FLOOR, 0.0, ceiling)
-            case "diag":
-                step = soften_each(white, least[:, None], size[:, None], _MOST_STEP)
-                covariances = np.clip(unwhiten(state, step), _FLOOR, ceiling)
-            case _:
-                step = soften_each(white, least, size, _MOST_STEP)
-                covariances = np.clip(unwhiten(state, step), _FLOOR, ceiling)
-        weights, means = parts.count, parts.means
-        if self.prior is not None:
-            n = parts.count[:, None]
-            kind = state.covariance_type
-            means, covariances = self.prior.shrink(means, n, covariances, kind)
-            if kind in ("full", "tied"):  # a prior mean far away makes them all but singular
-                stack = covariances.reshape(-1, *covariances.shape[-2:])
-                tops = np.maximum(np.trace(stack, axis1=1, axis2=2), _FLOOR)
-                raised = [
-                    soften(c, max(_FLOOR, _RATIO * top), 0.0, top)
-                    for c, top in zip(stack, tops.tolist(), strict=True)
-                ]
-                covariances = np.reshape(raised, covariances.shape)
-            weights = self.prior.counts(parts.count)
-        weights = np.maximum(weights, 1e-12 * self.count)
-        weights = weights / weights.sum()
-        means = self.region.inside(means)
-        return replace(state, weights=weights, means=means, covariances=covariances)
+    def _pack(self, centre: Array, covariance: Array, region: Region) -> Mixture:
+        means = region.inside(pack(centre, covariance, self.components, self.rng))
+        return replace(_copies(centre, 0.5 * covariance, self.components), means=means)
 
 
-def _norms(rows: Array) -> Array:
-    return np.asarray(np.linalg.norm(rows, axis=1, keepdims=True))
+def background(state: Mixture, lost: NDArray[np.bool_], overall: Mixture, weight: float) -> Mixture:
+    """Lost components become the one Gaussian of all records, with so much weight together.
+
+    Those whom they stood for are too few to be seen, but may be far from all the others: without
+    them, a few in a hundred records were impossible in the eyes of a few in a hundred fits.
+
+    Parameters
+    ----------
+    state : Mixture
+        Not tied.
+    lost : ndarray of bool
+    overall : Mixture
+        Of one component and the same covariance type.
+    weight : float
+        What the noise could hide.
+    """
+    means, covariances = state.means.copy(), state.covariances.copy()
+    means[lost], covariances[lost] = overall.means[0], overall.covariances[0]
+    weights = state.weights
+    if lost.any() and not lost.all():
+        seen = np.where(lost, 0.0, weights)
+        weights = np.where(lost, weight / lost.sum(), (1 - weight) * seen / seen.sum())
+    return replace(state, weights=weights, means=means, covariances=covariances)
+
+
+def _copies(mean: Array, covariance: Array, k: int) -> Mixture:
+    """One Gaussian as often as there are components; its covariance a matrix or a diagonal."""
+    kind = "full" if covariance.ndim == 2 else "diag"
+    return Mixture(kind, np.full(k, 1 / k), np.stack([mean] * k), np.stack([covariance] * k))
+
+
+def as_type(state: Mixture, covariance_type: str) -> Mixture:
+    """A start with full covariances, or diagonal ones, as a mixture of another covariance type."""
+    c = state.covariances
+    if state.covariance_type == "diag" and covariance_type == "spherical":
+        return replace(state, covariance_type=covariance_type, covariances=c.mean(axis=1))
+    if state.covariance_type != "full" or covariance_type == "full":
+        return state
+    match covariance_type:
+        case "tied":
+            c = c.mean(axis=0)
+        case "diag":
+            c = np.diagonal(c, axis1=1, axis2=2).copy()
+        case _:
+            c = np.trace(c, axis1=1, axis2=2) / c.shape[1]
+    return replace(state, covariance_type=covariance_type, covariances=c)
+
+
+def _with_copies(mixture: Mixture, covariance_type: str) -> Mixture:
+    """The same density with covariances of the shape that was asked for."""
+    if mixture.covariance_type == covariance_type:
+        return mixture
+    copies = np.stack([mixture.covariances] * len(mixture.means))
+    return replace(mixture, covariance_type=covariance_type, covariances=copies)
+
+
+def _scaled(mixture: Mixture, means: Array, factor: Array) -> Mixture:
+    match mixture.covariance_type:
+        case "full" | "tied":
+            covariances = mixture.covariances * np.outer(factor, factor)
+        case "diag":
+            covariances = mixture.covariances * factor**2
+        case _:
+            covariances = mixture.covariances * factor[0] ** 2
+    return replace(mixture, means=means, covariances=covariances)
+
+
+def _prior_in_unit(prior: Prior, region: Region) -> Prior:
+    scatter = prior.scatter / np.outer(region.scale, region.scale)
+    return replace(prior, mean=(prior.mean - region.centre) / region.scale, scatter=scatter)
+
+
+def _to_data(mixture: Mixture, region: Region) -> Mixture:
+    """A mixture in unit coordinates as one in the data's."""
+    return _scaled(mixture, region.to_data(mixture.means), region.scale)
+
+
+def _to_unit(mixture: Mixture, region: Region) -> Mixture:
+    """The inverse of :func:`_to_data`, pulled into the region, deviations within public limits.
+
+    A start that is off by more says nothing, and rounding would have no bound under it.
+    """
+    means = region.inside((mixture.means - region.centre) / region.scale)
+    scaled = _scaled(mixture, means, 1.0 / region.scale)
+    if mixture.covariance_type in ("diag", "spherical"):
+        return replace(scaled, covariances=np.clip(scaled.covariances, _NARROWEST, _WIDEST))
+    values, vectors = np.linalg.eigh(scaled.covariances)
+    if values.min() >= _NARROWEST and values.max() <= _WIDEST:
+        return scaled
+    values = np.clip(values, _NARROWEST, _WIDEST)[..., None, :]
+    return replace(scaled, covariances=(vectors * values) @ np.swapaxes(vectors, -1, -2))

@@ -30,7 +30,8 @@ from ...parameters import check_float, check_int, check_option
 from ...tree import Array
 from .model import Clusters
 from .plan import KMeansPlan
-from .private_plan import KMEANS_RECIPES, PrivateKMeansFit, PrivateKMeansPlan
+from .private_plan import PrivateKMeansFit, PrivateKMeansPlan
+from .query import KMEANS_RECIPES
 
 
 @dataclass(repr=False, eq=False, kw_only=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,11 +11,14 @@ from numpy.typing import NDArray
 
 from ...blocks import conditions
 from ...blocks.moments import Frame
-from ...blocks.region import farthest
+from ...blocks.region import Region, farthest
+from ...blocks.sensitivity import MomentWeights
+from ...blocks.shrinkage import clip_radius, consistency, james_stein
 from ...core import Block, Release, Scratch
 from ...kernels.nearest import nearest, nearest_block_rows
 from ...linalg import svec
 from ...tree import Array
+from .query import BoundedClusterQuery, BoundedClusterSums, whitened_weights
 
 
 @dataclass(frozen=True)
@@ -120,3 +124,68 @@ class KMeansModel:
     def objective(self, state: Clusters, release: Release[ClusterSums]) -> float:
         """Minus the mean squared distance to the nearest centre."""
         return -float(release.statistics.inertia or 0.0) / self.frame.count
+
+
+@dataclass(frozen=True)
+class SpreadClusters:
+    """Centres (K, d) in unit coordinates, and the deviation of records about them."""
+
+    centres: Array
+    spread: float
+
+
+@dataclass(frozen=True)
+class PrivateKMeansModel:
+    """Lloyd's algorithm on noisy sums, in unit coordinates.
+
+    Parameters
+    ----------
+    region : Region
+    recipe : str
+        A key of :data:`privem.models.kmeans.query.KMEANS_RECIPES`.
+    count : float
+        Number of records, public or released.
+    fixed_count : bool
+        Whether it is the exact, public number.
+    cap_weight : float
+    """
+
+    region: Region
+    recipe: str
+    count: float
+    fixed_count: bool
+    cap_weight: float = 1.0
+
+    def query(self, state: SpreadClusters, round: int = 0) -> BoundedClusterQuery:
+        """Bounded sums of the records nearest to each centre."""
+        if self.recipe == "whitened":
+            weights = whitened_weights(self.region.d, clip_radius(self.region.d))
+        else:
+            r = self.region.reach
+            weights = MomentWeights(1.0, 1.0 / r, 0.0, r)
+        return BoundedClusterQuery(
+            state.centres, self.region, weights, state.spread, self.recipe, self.cap_weight
+        )
+
+    def m_step(self, state: SpreadClusters, release: Release[BoundedClusterSums]) -> SpreadClusters:
+        """Centres move by what noise does not explain. Total."""
+        sums, noise, w = release.statistics, release.deviation, release.query.weights
+        assert noise is not None
+        centres, spread = state.centres, state.spread
+        k, d = centres.shape
+        count = sums.count / w.w0
+        if self.fixed_count:
+            count = count + (self.count - count.sum()) / k
+        # A count below its own noise says nothing: pretend that much, which moves the centre less.
+        count = np.maximum(count, np.maximum(noise.count / w.w0, 0.02 * self.count / k))
+        moves = sums.total / (w.w1 * count[:, None])
+        deviation = noise.total[:, 0] / (w.w1 * count)
+        if self.recipe == "whitened":
+            moves = james_stein(moves, deviation**2) * spread
+            assert sums.square is not None
+            factor = consistency(d, w.radius)
+            square = float(sums.square[0]) / (w.w2 * self.count * d * factor)
+            spread = spread * math.sqrt(float(np.clip(square, 0.25, 4.0)))
+        else:
+            moves = james_stein(moves - centres, deviation**2)
+        return SpreadClusters(self.region.inside(centres + moves), spread)

@@ -27,6 +27,15 @@ from ...kernels.nearest import nearest_block_rows, nearest_centre
 from ...kernels.scratch import short_buffers
 from ...tree import Array
 
+# Recipes by name, and the kind of their noise.
+KMEANS_RECIPES = {
+    "whitened": "gaussian",
+    "joint": "gaussian",
+    "gg": "gaussian",
+    "ll": "laplace",
+    "dplloyd": "laplace",
+}
+
 
 @dataclass(frozen=True)
 class BoundedClusterSums:
@@ -51,6 +60,12 @@ def cluster_releases(recipe: str, components: int, d: int) -> list[tuple[str, in
         case "dplloyd":
             return [("laplace", components * (1 + d))]
     raise ValueError(f"unknown recipe {recipe!r}")
+
+
+def whitened_weights(d: int, r: float) -> MomentWeights:
+    """Counts and sums share the noise; the one square needs little."""
+    w0, w1 = math.sqrt(0.35), math.sqrt(0.60) / r
+    return MomentWeights(w0, w1, max(math.sqrt(0.05) / r**2, w1**2 / (2 * w0) * (1 + 1e-9)), r)
 
 
 @dataclass(frozen=True)

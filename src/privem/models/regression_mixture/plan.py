@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 
 from ...blocks.moments import FramePlan
-from ...blocks.packing import pack
 from ...blocks.region import Region
 from ...blocks.sensitivity import MomentWeights
 from ...blocks.shrinkage import clip_radius
@@ -25,7 +24,7 @@ from ...ground import Ground, Preamble
 from ...linalg import floor_eigenvalues, invert_cholesky
 from ...noise.exact import Exact
 from ...tree import Array
-from ..gaussian_mixture.gaussian import PrivateGaussian
+from ..gaussian_mixture.frame import PrivateGaussian, pack
 from ..gaussian_mixture.private_plan import MOST_ITERATIONS, Structure, choose
 from .directions import ResidualDirections, apart_along
 from .model import Bounded, RegressionMixtureModel, Regressions

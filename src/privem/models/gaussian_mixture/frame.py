@@ -1,4 +1,6 @@
-"""One Gaussian, privately: two releases of its moments, the second in the frame of the first.
+"""Where a private fit begins: one Gaussian of all records, and points spread out over it.
+
+The Gaussian is two releases of its moments, the second in the frame of the first.
 
 Where only variances are asked for (a diag or spherical mixture of many columns), its covariance is
 a diagonal throughout: 2 d numbers are released instead of d^2/2, by the same query with another
@@ -13,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy.spatial.distance import pdist
 
 from ...blocks.region import Region
 from ...blocks.sensitivity import MomentWeights
@@ -33,7 +36,7 @@ from .model import Mixture
 from .query import BoundedQuery, BoundedSums
 
 # Up to so many columns the frame of a diag or spherical mixture is a full covariance: see
-# :mod:`privem.models.kmeans.frame`.
+# :mod:`privem.models.kmeans.private_plan`.
 _MOST_TURNED = 256
 
 # Relative noise of a covariance that costs less than clipping heavy tails would.
@@ -137,3 +140,32 @@ def _variances(second: Array, mean: Array, noise: float) -> Array:
     size = noise * (share + 1 / math.sqrt(d))
     low = float(np.clip(size / 2, 0.02, 1.0))
     return soften_each(level + share * away - mean**2, low, size, 1e3)
+
+
+def filled(region: Region, diagonal: bool = False) -> tuple[Array, Array]:
+    """Mean and covariance, in unit coordinates, of records spread evenly over a region."""
+    d = region.d
+    variances = np.full(d, 1.0 / (d + 2)) if region.ball else region.limit**2 / 3
+    return np.zeros(d), variances if diagonal else np.diag(variances)
+
+
+def pack(
+    centre: Array, covariance: Array, k: int, rng: np.random.Generator, width: float = 0.8
+) -> Array:
+    """K points far apart on the ellipsoid of a Gaussian: the best of many random sets.
+
+    ``covariance`` is a matrix, or its diagonal.
+    """
+    d = len(centre)
+    best, spread = np.zeros((k, d)), -1.0
+    for _ in range(300 if d <= 10 else 20):
+        points = rng.standard_normal((k, d))
+        points *= math.sqrt(d) / np.maximum(np.linalg.norm(points, axis=1, keepdims=True), 1e-12)
+        if k > 2 * d:  # too many for a sphere: fill the ball
+            points *= rng.random((k, 1)) ** (1.0 / d) * 1.5
+        gap = float(pdist(points).min(initial=math.inf))
+        if gap > spread:
+            best, spread = points, gap
+    if covariance.ndim == 1:
+        return np.asarray(centre + width * best * np.sqrt(covariance))
+    return np.asarray(centre + width * best @ np.linalg.cholesky(covariance).T)
