@@ -26,6 +26,7 @@ from ...core import Spent
 from ...declaration import declarations
 from ...noise.discrete import Discrete
 from ...noise.exact import Exact
+from ...tree import Array
 from .codec import BadMessage, decode, encode
 
 _SPENT = ("name", "kind", "dimension", "sensitivity", "slack", "grid", "steps", "cell")
@@ -127,7 +128,7 @@ def _is_a(value: Any, hint: Any) -> bool:
             return False
         parts = parts[:1] * len(value) if parts[-1] is Ellipsis else parts
         return len(value) == len(parts) and all(map(_is_a, value, parts))
-    if origin is np.ndarray:
+    if hint == Array:
         return isinstance(value, np.ndarray) and value.dtype == np.float64 and value.ndim > 0
     if hint is float:
         return isinstance(value, (float, int)) and not isinstance(value, bool)
