@@ -116,7 +116,7 @@ def category_column(categories: NDArray[Any], codes: NDArray[np.int64], kind: st
     return [str(value) for value in drawn] if mixed else list(drawn)
 
 
-def told_apart(column: NDArray[Any], name: str, strict: bool) -> NDArray[Any]:
+def checked_values(column: NDArray[Any], name: str, strict: bool) -> NDArray[Any]:
     """A column's values; raises for missing ones and for what cannot be a category.
 
     ``strict``: for infinity too. (A private fit says nothing about values but that some are NaN.)
@@ -206,7 +206,7 @@ def coded(
     ``strict``: values outside the categories are an error, which calls columns by ``called``.
     """
     d = len(columns)
-    values = [told_apart(v, name, strict) for v, name in zip(columns, called, strict=True)]
+    values = [checked_values(v, name, strict) for v, name in zip(columns, called, strict=True)]
     found = given is None
     known = _one_each([distinct(v) for v in values], d) if found else declared(given, names, d)
     codes = np.empty((len(values[0]), d), dtype=np.int32)
@@ -253,7 +253,7 @@ def read_categories(
     header: bool | None = None,
     categories: Any = None,
 ) -> tuple[Any, Any, Any]:
-    """Columns of a file, weights and whose rows they are.
+    """Columns of a file, the weights of its rows and the persons they belong to.
 
     Parameters
     ----------
@@ -318,7 +318,7 @@ def read_categories(
 
 def category_rows(path: Path, categories: Any, **more: Any) -> ArrayRows:
     """A .csv or .parquet file for a party that declares categories; the rest as above."""
-    # What is missing is, to a sum, as what is not declared.
+    # A missing value counts like one that is not declared.
     table, weight, groups = read_categories(path, private=True, categories=categories, **more)
     if not isinstance(table, pl.DataFrame):
         raise ValueError(f"{str(path)!r}: categories are read from a .csv or .parquet file")
@@ -336,7 +336,7 @@ def _read(
         with reading(label, "is not a readable table"):
             frame = pl.read_parquet(path, glob=False)
         return frame, Header(frame.columns, None)
-    # Everything in a CSV file is text: a guess at types would hang on single records.
+    # Everything in a CSV file is text: a guess at types would depend on single records.
     with reading(label, "is not a readable table"):
         scan, found = scan_csv(files, label, header, declared, infer_schema=False)
     with reading(label, "is not a readable table", found):

@@ -157,7 +157,7 @@ def _open_file(X: Any, y: Any, weight: Any, groups: Any, policy: Policy) -> Tabl
 
 
 def _open_words(X: Any, y: Any, weight: Any, groups: Any, policy: Policy) -> Table:
-    """A file of categories, read whole; missing ones are, if nothing may be said, not declared."""
+    """A file of categories, read whole. Private fits count missing ones as not declared."""
     if is_lazy(X):
         return _open_memory(X.collect(), y, weight, groups, policy)
     path = Path(X)
@@ -189,7 +189,7 @@ def _code(
     positions = [f"number {j + 1}" if csv else str(j) for j in range(len(columns))]
     called = positions if csv or names is None else names
     codes, known = coded(columns, names, called, policy.categories, policy.exact)
-    # As declared: what the values look like hangs on single ones.
+    # As declared: a guess from the values would depend on single ones.
     kinds = list(checked.dtypes) if framed else [getattr(X, "dtype", None)] * len(columns)
     types = [category_type(values, kind) for values, kind in zip(known, kinds, strict=True)]
     rows = ArrayRows(codes, weight, names, groups=groups, declared=types)
@@ -267,7 +267,7 @@ def _held(rows: Any, policy: Policy, names: Sequence[str] | None) -> Table:
 
 
 def _of_people(table: Table, policy: Policy) -> Table:
-    """The table with whom its rows belong to, which is read before the first release."""
+    """The table by person or device; the owners of rows are read before the first release."""
     rows, weighted = table.rows, table.people.weighted
     owners = getattr(rows, "owners", None)
     labels = None if owners is None else owners()

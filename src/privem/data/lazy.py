@@ -120,7 +120,7 @@ def reading(
     header: Header | None = None,
     quote: bool = False,
 ) -> Iterator[None]:
-    """Say what polars cannot read; ``quote`` the value it stumbled over, in exact fits only."""
+    """Say what polars cannot read; ``quote`` the value, in exact fits only."""
     try:
         yield
     except (pl.exceptions.PolarsError, OSError) as error:

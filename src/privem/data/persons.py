@@ -1,4 +1,4 @@
-"""Whose rows they are: the unit of privacy, and rows in which each person counts once."""
+"""Persons: the unit of privacy, the owners of rows, and rows in which each person counts once."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _NOBODY = ["", "na", "n/a", "nan", "null", "none"]
 class People:
     """The unit of privacy and how many there are.
 
-    ``count`` is ``None`` where rows are streamed and nobody has counted them.
+    ``count`` is ``None`` if rows are streamed and were not counted.
     """
 
     unit: str
@@ -54,7 +54,7 @@ class People:
         return statement if self.sign is None else self.sign(statement)
 
 
-# Records that nobody has counted.
+# Records that were not counted.
 RECORDS = People("record", None, False)
 
 

@@ -14,7 +14,7 @@ from ..core import Block, Rows
 from .array import ArrayRows
 
 _CHUNK = 8192
-# Differences of this many records tell the scale of the data as well as all of them.
+# Differences of this many records show the scale of the data as well as those of all.
 _MOST = 2**16
 
 
@@ -77,7 +77,7 @@ class SelectedRows:
 
     def blocks(self, rows: int) -> Iterator[Block]:
         """The selected rows in order, at most ``rows`` at a time."""
-        stop = 0  # counted here: a person's cell must not hang on what a block says of itself
+        stop = 0  # counted here: a person's cell must not depend on what a block says of itself
         for block in self.rows.blocks(rows):
             start, stop = stop, stop + len(block.X)
             chosen = self.selects(start, stop)

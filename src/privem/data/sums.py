@@ -1,12 +1,11 @@
 """Sums over rows on this machine: threads over blocks, combined without rounding drift.
 
-This is the one place where a private query meets rows: nothing is heard of them, and all sums are
-finite. A record may hold anything: NaN, infinities, 1e308. Queries pull records into public
-regions, and their proofs say that what comes out is finite and bounded (``docs/proofs/release.md``,
-section 11). Here it is made sure of, whatever the query: NumPy is held to silence, since a warning
-about one record's arithmetic would be a release, and a record whose contribution is not finite
-counts as zero. Zero is within every bound on contributions, so sensitivities hold; the records
-beside it in a block lose nothing.
+This is the one place where a private query meets rows. A record may hold anything: NaN, infinities,
+1e308. Queries clip records to public regions, and their proofs show that contributions are finite
+and bounded (``docs/proofs/release.md``, section 11). This module makes sure of it for every query.
+NumPy gives no warnings, because a warning about one record's arithmetic would be a release. A
+record whose contribution is not finite counts as zero, which is within every bound on
+contributions, so sensitivities hold; the other records of its block count as before.
 """
 
 from __future__ import annotations

@@ -26,9 +26,9 @@ T = TypeVar("T")
 class Policy:
     """What rows are opened for: what they may hold, and what may be said about their values.
 
-    An exact fit refuses what is not finite and says where; a private one (``private``) says of
-    values only that one is missing; of a party's rows (``party``) nobody hears anything but the
-    party, which maps bad values by the fixed rule of the queries.
+    An exact fit refuses values that are not finite and says where they are. A private one
+    (``private``) only says that a value is missing. A party (``party``) refuses none: queries map
+    bad values by a fixed rule.
     """
 
     name: str = ""

@@ -150,7 +150,7 @@ def refuse_missing(rows: Rows, target: bool = False, allowed: bool = False) -> N
     """Raise if a value is missing: all that a private fit says about single values.
 
     Infinities pass: they lie outside the bounds like 1e308 does, and are pulled in like it. What is
-    missing in a later pass all the same, because a file was changed meanwhile, is mapped by the
+    missing in a later pass, because the file was changed, is mapped by the
     fixed rule of the queries (:meth:`privem.blocks.region.Region.to_unit`): the noise covers it.
 
     Parameters
@@ -231,7 +231,7 @@ def refuse_kind(X: Any) -> None:
 
 
 def without_values(error: Exception) -> ValueError:
-    """What scikit-learn says of an array, less the values it quotes: they are nobody's business."""
+    """What scikit-learn says of an array, without the values that it quotes."""
     text = str(error)
     if "could not convert" in text or "too large" in text:
         return ValueError("could not convert X to numbers")

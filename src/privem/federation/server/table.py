@@ -1,4 +1,4 @@
-"""A federation as a table: what its parties are told of a fit, and what it cannot ask of them."""
+"""A federation as a table: what parties are told about a fit, and what cannot be asked of them."""
 
 from __future__ import annotations
 
