@@ -1,4 +1,4 @@
-"""Sums that nobody sees the parts of: secure aggregation by double masking over Z_{2^64}.
+"""``protection="masked"``: secure aggregation by double masking over Z_{2^64}.
 
 Integers only; it knows nothing of EM. The terms (`Scheme`) are public and the same everywhere::
 

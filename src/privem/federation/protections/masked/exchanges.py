@@ -31,7 +31,7 @@ Rows = Mapping[int, bytes]
 
 
 class Exchanges:
-    """The exchanges of one sum; parties are known by their indices.
+    """The exchanges of one sum; parties are numbered as in the roster.
 
     Parameters
     ----------
@@ -63,7 +63,7 @@ class Exchanges:
         self._keys: Rows = {}
         self._missed: dict[int, str] = {}
 
-    def for_keys(self, some: Collection[int]) -> Exchange[Rows]:
+    def ask_keys(self, some: Collection[int]) -> Exchange[Rows]:
         """Ask for keys of the run; return them with their signatures."""
         body = len(self.run).to_bytes(1, "little") + self.run + public_bytes(self._key)
         keys = yield from self._ask(
@@ -75,8 +75,8 @@ class Exchanges:
         )
         return {i: keys[i] for i in sorted(self._core(keys))}
 
-    def for_shares(self, some: Collection[int], keys: Rows, known: Rows) -> Exchange[Rows]:
-        """Ask those whose shares of this round are not known; return all shares."""
+    def ask_shares(self, some: Collection[int], keys: Rows, known: Rows) -> Exchange[Rows]:
+        """Ask the parties whose shares of this round are unknown; return all shares."""
         self._keys = keys
         known = {i: known[i] for i in some if i in known}
         lacking = [i for i in some if i in keys and i not in known]
@@ -93,10 +93,11 @@ class Exchanges:
         )
         return {**known, **shares}
 
-    def for_inputs(self, shares: Rows) -> Exchange[tuple[Words, frozenset[int], dict[int, bytes]]]:
-        """Ask for masked vectors, votes and secrets; return the sum, who is in it, and what its
-        parties have shared out for the next round.
-        """  # noqa: D205
+    def ask_inputs(self, shares: Rows) -> Exchange[tuple[Words, frozenset[int], dict[int, bytes]]]:
+        """Ask for masked vectors, votes and secrets.
+
+        Return the sum, who is in it, and the shares its parties have sent for the next round.
+        """
         shared = self._core(shares)  # Those whose masks are used.
         if len(shared) < self.scheme.threshold:
             raise TooFewParties(self._complaint(Phase.SHARES, len(shared)))
@@ -156,7 +157,7 @@ class Exchanges:
         read: Callable[[Reply], T],
         enough: Callable[[Collection[int]], bool],
     ) -> Exchange[dict[int, T]]:
-        """Send everybody its message; return what could be read, or raise TooFewParties."""
+        """Send every party its message; return the replies that fit, or raise TooFewParties."""
         got: dict[int, T] = {}
         for _ in range(1 + self.patience):
             waiting = [i for i in bodies if i not in got]
@@ -279,7 +280,7 @@ class Exchanges:
     def _read_opened(
         self, reply: Reply, shared: Collection[int], survivors: Collection[int]
     ) -> tuple[dict[int, int], bytes]:
-        """Return opened shares, and what was shared out for the next round."""
+        """Return opened shares, and the shares of the next round."""
         mine = {reply.sender, *self._in(reply.sender, shared)}
         reader = Reader(reply.body)
         rows = reader.table(messages.SHARE_BYTES, mine)

@@ -106,7 +106,7 @@ def spectral_bound(peers: tuple[tuple[int, ...], ...]) -> float:
 
 
 def surrounded(n: int, degree: int, colluders: int) -> int:
-    """Return a number of colluders that no party has more of among its peers, but for `FAILURE`.
+    """Return a bound on the colluders among any party's peers, with failure chance `FAILURE`.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""What a party draws and derives in one round, and the masks that come of it.
+"""The secrets that a party derives in one round, and the masks made from them.
 
 A party has 32 secret bytes for each run. All that it needs later follows from them and from
 what it has agreed on with each peer, through one-way *chains*: a round's secrets are taken from
@@ -35,7 +35,7 @@ def self_mask(element: int, context: bytes, size: int) -> Words:
 
 
 def commitment(kind: bytes, element: int, context: bytes) -> bytes:
-    """Return 32 bytes by which the server recognises the element; ``kind`` is KEY or SEED."""
+    """Return 32 bytes that commit to the element; ``kind`` is KEY or SEED."""
     return prf(shamir.to_bytes(element), kind + b" commitment", context)
 
 
@@ -53,7 +53,7 @@ def add_pair_mask(total: Words, secret: bytes, context: bytes, me: int, peer: in
 
 
 def receipt(secret: bytes, context: bytes, sender: int) -> bytes:
-    """Return what shows that ``sender`` has put this pair's mask on its input."""
+    """Return the proof that ``sender`` has put this pair's mask on its input."""
     return prf(secret, b"receipt", context + _index(sender), RECEIPT_BYTES)
 
 
@@ -72,7 +72,7 @@ class Pair:
 
     @classmethod
     def at(cls, place: bytes, context: bytes) -> Pair:
-        """Return the keys of the round that the pair's chain stands at."""
+        """Return the keys of the round that the pair's chain has reached."""
         both = prf(place, b"mask and box", context, 64)
         return cls(both[:32], both[32:], prf(place, b"votes", context))
 
@@ -103,19 +103,17 @@ class RoundSecrets:
 
     @classmethod
     def at(cls, place: bytes, context: bytes) -> RoundSecrets:
-        """Return those of the round that the party's own chain stands at."""
+        """Return the elements of the round that the party's own chain has reached."""
         return cls(prf(place, b"round secret", context), context)
 
     @cached_property
     def key_element(self) -> int:
-        """The element that the secrets of this party's masks are hidden under: opened if it drops
-        out.
-        """  # noqa: D205
+        """The element that hides the secrets of this party's masks; opened if it drops out."""
         return shamir.element(prf(self.secret, b"key element", self.context, 64))
 
     @cached_property
     def seed_element(self) -> int:
-        """The element the self mask comes from: opened if this party survives."""
+        """The element that the self mask comes from; opened if this party survives."""
         return shamir.element(prf(self.secret, b"seed element", self.context, 64))
 
     def commitments(self) -> bytes:

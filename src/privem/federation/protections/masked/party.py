@@ -1,4 +1,4 @@
-"""A party of masked sums: three messages a round, each answered once, checked before answered."""
+"""A party of masked sums: it checks each message of a round and answers it once."""
 
 from __future__ import annotations
 
@@ -99,14 +99,16 @@ class MaskedParty:
         return self._scheme.roster.names[self._me]
 
     def state(self) -> bytes:
-        """Return everything that must survive a restart. Secret, and to be stored before a reply
-        leaves: a reply that is forgotten can be answered differently, and the round is lost.
-        """  # noqa: D205
+        """Return everything that must survive a restart. Secret.
+
+        It must be stored before a reply leaves: if a reply is forgotten, the next one may differ,
+        and the round is lost.
+        """
         return self._memory.to_bytes(self._scheme)
 
     @classmethod
     def from_state(cls, identity: Identity, scheme: Scheme, state: bytes) -> MaskedParty:
-        """Return the party that `state` was taken of."""
+        """Return the party with this state."""
         me = cls(identity, scheme, b"?")._me
         memory = Memory.from_bytes(state, scheme, me)
         self = cls(identity, scheme, memory.run)
@@ -177,7 +179,7 @@ class MaskedParty:
     # KEYS: once a run ---------------------------------------------------------------------------
 
     def _keys(self, digest: bytes, context: bytes, body: Reader) -> tuple[Memory, bytes]:
-        """Make the key that chains with peers begin with."""
+        """Make the key that the chains with peers start from."""
         memory = self._memory
         if memory.session is not None:
             if digest == memory.session.asked:
@@ -231,7 +233,7 @@ class MaskedParty:
     def _open_round(
         self, phase: Phase, context: bytes, body: Reader, only: int | None, about: bytes
     ) -> Round:
-        """Return the round a message is about: the one under way, or the one that it begins."""
+        """Return the round a message is about: the current one, or the one that it begins."""
         now, ahead = self._memory.round, self._memory.ahead
         if now is not None and context == now.context:
             if phase is Phase.INPUT:
@@ -342,7 +344,7 @@ def _again(now: Round, phase: Phase, digest: bytes) -> bytes:
 
 
 def _words(values: NDArray[Any], size: int) -> Words:
-    """Return a contribution as words; it is this party's own, so what is wrong is a bug here."""
+    """Return this party's own contribution as words; a wrong one is a bug here."""
     if values.dtype not in (np.dtype(np.int64), np.dtype(np.uint64)) or values.shape != (size,):
         raise ValueError(
             f"a contribution is {size} integers (int64 or uint64), "

@@ -1,4 +1,4 @@
-"""The public terms of a masked sum: who takes part, how many at least, and who is whose peer."""
+"""The public terms of a masked sum: the parties, the threshold, and the graph of peers."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class Roster:
 
     @cached_property
     def names(self) -> tuple[str, ...]:
-        """The party ids in order; a party's place in it is its index."""
+        """The party ids in order; a party's position is its index."""
         return tuple(self.parties)
 
     @cached_property
@@ -177,7 +177,7 @@ class Scheme:
             degree = n - 1 if n <= ALL_PAIRS else min(n - 1, default_degree(n))
         if degree == n - 1:
             return cls(roster, threshold, degree, threshold if quorum is None else quorum)
-        if quorum is None:  # Of a sum over everybody nobody may be left out by its peers.
+        if quorum is None:  # In a sum over everybody, no party may be left out by its peers.
             quorum = degree + 1 if threshold == n else math.ceil(0.8 * (degree + 1))
         return cls(roster, threshold, degree, quorum)
 

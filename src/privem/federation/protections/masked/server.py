@@ -22,15 +22,15 @@ _MAGIC = b"PVMV\x03"
 
 @dataclass(frozen=True)
 class _Session:
-    """What is known from round to round."""
+    """What the server keeps from round to round."""
 
     secret: bytes
-    """Of the server's key of the run, with which it recognises replies."""
+    """The server's secret key of the run, with which it recognises replies."""
     keys: Mapping[int, bytes] = field(default_factory=dict)
     """The parties' keys of the run, with their signatures."""
     number: int = 0
     shares: Mapping[int, bytes] = field(default_factory=dict)
-    """What parties have shared out for the round of that number."""
+    """The shares that parties have sent for the round of that number."""
 
 
 class MaskedSums:
@@ -133,12 +133,12 @@ class MaskedSums:
 
     def _sum(self, exchanges: Exchanges, some: tuple[int, ...]) -> MaskedSum:
         session = self._session
-        if not session.keys:  # Parties believe them once: they are the run's, whatever follows.
-            keys = yield from exchanges.for_keys(some)
+        if not session.keys:  # Parties accept keys once: these are the run's from now on.
+            keys = yield from exchanges.ask_keys(some)
             session = self._session = replace(session, keys=keys)
         known = session.shares if session.number == exchanges.number else {}
-        shares = yield from exchanges.for_shares(some, session.keys, known)
-        total, counted, ahead = yield from exchanges.for_inputs(shares)
-        # Only now: as long as the sum is not open, trying again is asking the same again.
+        shares = yield from exchanges.ask_shares(some, session.keys, known)
+        total, counted, ahead = yield from exchanges.ask_inputs(shares)
+        # Only now: until the sum is open, a new attempt must ask the same again.
         self._session = replace(session, number=exchanges.number + 1, shares=ahead)
         return total, sorted(exchanges.names[i] for i in counted)

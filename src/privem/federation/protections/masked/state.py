@@ -38,17 +38,17 @@ class Session:
     reply: bytes
     """The answer to it."""
     secret: bytes
-    """Of the party's key of the run; forgotten when all chains have begun."""
+    """The party's secret of the run; forgotten when all chains have begun."""
     server: bytes
     """The server's key of the run."""
     tags: bytes
-    """What tags for the server come from."""
+    """The key of the tags that the server checks."""
     table: bytes = b""
     """Digest of the peers' keys."""
     chains: Mapping[int, bytes] = field(default_factory=dict)
-    """Where the chain with each peer stands, and the party's own under its own index."""
+    """The current key of the chain with each peer, and of the party's own under its own index."""
     at: int = 0
-    """The round they stand at."""
+    """The round that the chains have reached."""
 
 
 @dataclass(frozen=True)
@@ -59,9 +59,9 @@ class Round:
     secret: bytes
     pairs: Mapping[int, Pair]
     context: bytes = b""
-    """Of the sum; none until the input is due."""
+    """The context of the sum; empty until the input is due."""
     size: int = 0
-    """Of the sum."""
+    """How many numbers the sum has."""
     held: Mapping[int, bytes] = field(default_factory=dict)
     """Shares of peers' key elements and seed elements."""
     survivors: frozenset[int] = frozenset()
@@ -75,12 +75,12 @@ class Memory:
 
     run: bytes
     secret: bytes = b""
-    """What the run's key will come from; the session's, once there is one."""
+    """The source of the run's key; moves into the session, once there is one."""
     session: Session | None = None
     round: Round | None = None
-    """The one whose input was asked for last."""
+    """The round whose input was asked for last."""
     ahead: Round | None = None
-    """The one that shares are out for, while its input has not been asked for."""
+    """The round whose shares were sent, while its input has not been asked for."""
 
     def to_bytes(self, scheme: Scheme) -> bytes:
         """Write it all."""
@@ -157,16 +157,16 @@ def _sized(data: bytes, width: int) -> bytes:
 
 @dataclass(frozen=True)
 class Run:
-    """What a party of a run is, and how it comes to the run's and the rounds' secrets."""
+    """How a party derives the secrets of a run and of its rounds."""
 
     identity: Identity
     scheme: Scheme
     me: int
     context: bytes
-    """Of the run."""
+    """The context of the run."""
 
     def begin(self, asked: bytes, server: bytes, secret: bytes) -> Session:
-        """Make the key that chains with peers begin with, for this key of the server.
+        """Make the key that the chains with peers start from, for this key of the server.
 
         If there was another before, it was altered on the way, or is now: the party's own stays.
         """
