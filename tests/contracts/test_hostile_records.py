@@ -24,7 +24,7 @@ from privem import (
     SymmetricRegressionMixture,
     private_mean,
 )
-from privem.blocks import count
+from privem.blocks.histograms import CountQuery
 from privem.blocks.bounding import Clip
 from privem.blocks.rounding import LARGEST, SMALLEST
 from privem.core import Block, Release, Scratch, Stage
@@ -170,7 +170,7 @@ def test_categories_a_count_and_a_score() -> None:
     model.fit(np.resize([0, 1, 1], (N, 2)))
     for query, neighbours in asked:
         check_query(query, neighbours, 2)
-    check_query(count.CountQuery(WIDE), "add-remove", 2)
+    check_query(CountQuery(WIDE), "add-remove", 2)
     mixture = GaussianMixture(1, bounds=WIDE).fit(data(False)[0])._density()
     query = LogDensityQuery(mixture, -WIDE, highest(mixture))
     check_query(query, "replace-one", 2)
