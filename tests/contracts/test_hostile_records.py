@@ -24,8 +24,8 @@ from privem import (
     SymmetricRegressionMixture,
     private_mean,
 )
-from privem.blocks.histograms import CountQuery
 from privem.blocks.bounding import Clip
+from privem.blocks.histograms import CountQuery
 from privem.blocks.rounding import LARGEST, SMALLEST
 from privem.core import Block, Release, Scratch, Stage
 from privem.data import ArrayRows, LocalSource
