@@ -12,6 +12,9 @@ from privem.declaration import Declaration, declarations
 from privem.federation import Federation, Party
 
 every_model = pytest.mark.parametrize("declared", declarations(), ids=lambda each: each.name)
+# Estimators of numbers without a target, and those with one.
+PLAIN = [each.estimator for each in declarations() if not (each.target or each.categories)]
+TARGETED = [each.estimator for each in declarations() if each.target]
 
 
 def exact(declared: Declaration, **more: Any) -> Any:

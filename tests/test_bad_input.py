@@ -19,12 +19,12 @@ from privem import (
     GaussianMixture,
     KMeans,
     MissingCovariateRegression,
-    RegressionMixture,
-    SymmetricMixture,
-    SymmetricRegressionMixture,
 )
 from privem.data import read_file
+from privem.declaration import declarations
 from privem.estimator.store import _checksum
+
+from .examples import TARGETED
 
 pandas = pytest.importorskip("pandas")
 
@@ -522,15 +522,15 @@ def _(folder):
 def regressions(**more) -> Iterator:
     """Every estimator with a target, exact and private."""
     for epsilon in (None, 1.0):
-        yield SymmetricRegressionMixture(epsilon=epsilon, **more)
-        yield MissingCovariateRegression(epsilon=epsilon, **more)
-        yield RegressionMixture(epsilon=epsilon, **more)
+        for cls in TARGETED:
+            yield cls(epsilon=epsilon, **more)
 
 
 def with_noise(**more) -> Iterator:
-    for cls in (SymmetricMixture, SymmetricRegressionMixture, MissingCovariateRegression):
-        for epsilon in (None, 1.0):
-            yield cls(epsilon=epsilon, **more)
+    for cls in (each.estimator for each in declarations()):
+        if {"noise_variance", "tau", "clip"} <= cls().get_params().keys():
+            for epsilon in (None, 1.0):
+                yield cls(epsilon=epsilon, **more)
 
 
 def each_target(y, *inputs, models=regressions) -> Iterator:

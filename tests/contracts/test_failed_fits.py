@@ -5,45 +5,18 @@ from typing import Any
 
 import numpy as np
 import pytest
-from sklearn.base import clone
 
-from privem import (
-    CategoricalMixture,
-    FactorAnalysis,
-    GaussianMixture,
-    KMeans,
-    MissingCovariateRegression,
-    RegressionMixture,
-    SymmetricMixture,
-    SymmetricRegressionMixture,
-)
+from privem import GaussianMixture, KMeans
 from privem.blocks.moments import FramePlan
 from privem.cli.progress import FitProgress
 from privem.core import Stage
-from privem.declaration import declarations
-from privem.federation.server.conversation import Conversation
+from privem.federation.server.conversation import Conversation, Counters
 from privem.run import run
+
+from ..examples import every_model, fit, private
 
 RNG = np.random.default_rng(5)
 X = RNG.normal(size=(400, 2))
-BOTH = {"bounds": 5.0, "target_bounds": 9.0}
-MODELS: list[Any] = [
-    GaussianMixture(bounds=5.0),
-    KMeans(2, bounds=5.0),
-    FactorAnalysis(1, bounds=5.0),
-    CategoricalMixture(2, categories=[0, 1]),
-    SymmetricMixture(bounds=5.0, noise_variance=1.0),
-    SymmetricRegressionMixture(**BOTH, noise_variance=1.0),
-    RegressionMixture(1, **BOTH),
-    MissingCovariateRegression(**BOTH, noise_variance=1.0),
-]
-
-
-def fit(model: Any, columns: int) -> Any:
-    rows = np.tile(X, 2)[:, :columns]
-    if isinstance(model, CategoricalMixture):
-        return model.fit((rows > 0).astype(int))
-    return model.fit(rows, rows[:, 0] + X[:, 1])
 
 
 class Interrupted(Exception):
@@ -54,24 +27,20 @@ def interrupt(stage: Any, release: Any) -> None:
     raise Interrupted
 
 
+@every_model
 @pytest.mark.parametrize("epsilon", [1.0, None], ids=["private", "exact"])
-@pytest.mark.parametrize("model", MODELS, ids=lambda m: type(m).__name__)
-@pytest.mark.filterwarnings("ignore:.*did not converge", "ignore:.*too few for")
-def test_a_refit_that_fails_leaves_the_last_fit_as_it_was(model: Any, epsilon: Any) -> None:
-    model = fit(clone(model), 2)
+def test_a_refit_that_fails_leaves_the_last_fit_as_it_was(declared: Any, epsilon: Any) -> None:
+    rows, *target = declared.example().data
+    model = fit(private(declared, epsilon=1.0), rows, *target)
     model.set_params(epsilon=epsilon)
     model._watch = interrupt
     before = dict(vars(model))
     with pytest.raises(Interrupted):
-        fit(model, 3)
+        fit(model, rows[:, :2], *target)
     after = vars(model)
     assert after.keys() == before.keys()
     assert all(after[name] is before[name] for name in before)
-    assert (model.n_features_in_, model.privacy_.epsilon) == (2, 1.0)
-
-
-def test_every_estimator_is_among_them() -> None:
-    assert {each.name for each in declarations()} == {type(model).__name__ for model in MODELS}
+    assert (model.n_features_in_, model.privacy_.epsilon) == (3, 1.0)
 
 
 def test_a_first_fit_that_fails_leaves_nothing() -> None:
@@ -102,7 +71,7 @@ def test_nor_does_one_inside_a_transport() -> None:
         yield {"clinic": b"question"}
 
     with pytest.raises(RuntimeError, match="StopIteration"):
-        Conversation(Leaking(), None, "f", "r", "p", 1, {}).drive(protocol())
+        Conversation(Leaking(), None, "f", "r", "p", 1, {}, Counters()).drive(protocol())
 
 
 @pytest.mark.parametrize("kind", [GaussianMixture, KMeans])

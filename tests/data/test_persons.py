@@ -7,7 +7,6 @@ import pytest
 
 from privem import (
     CategoricalMixture,
-    FactorAnalysis,
     GaussianMixture,
     KMeans,
     RegressionMixture,
@@ -17,6 +16,8 @@ from privem import (
 from privem.data import read_file
 from privem.data.persons import identifiers, owners, per_person
 from privem.federation import Party
+
+from ..examples import PLAIN
 
 # As numbers in double precision, the first two would be one person.
 PERSONS = np.array([2**60, 2**60 + 1, 7, 9])
@@ -122,7 +123,7 @@ def test_rows_of_nobody_are_refused_without_a_word_about_them(tmp_path, column):
         assert not any(character.isdigit() for character in str(caught.value))
 
 
-@pytest.mark.parametrize("kind", [GaussianMixture, KMeans, FactorAnalysis, SymmetricMixture])
+@pytest.mark.parametrize("kind", PLAIN)
 def test_private_fits_of_files_say_person(tmp_path, kind):
     table().write_csv(tmp_path / "t.csv")
     model = kind(bounds=9.0).fit(tmp_path / "t.csv", groups="person")

@@ -7,21 +7,18 @@ from sklearn.base import clone
 
 import privem
 from privem import (
-    FactorAnalysis,
     GaussianMixture,
-    KMeans,
-    MissingCovariateRegression,
-    RegressionMixture,
-    SymmetricMixture,
     private_mean,
 )
+
+from ..examples import PLAIN, TARGETED
 
 rng = np.random.default_rng(0)
 FRAME = pl.DataFrame({"age": rng.uniform(20, 80, 300), "height": rng.normal(1.7, 0.1, 300)})
 BY_NAME = {"height": (0.5, 2.5), "age": (0, 120)}
 
 
-@pytest.mark.parametrize("kind", [GaussianMixture, KMeans, FactorAnalysis, SymmetricMixture])
+@pytest.mark.parametrize("kind", PLAIN)
 def test_bounds_by_name_are_bounds_by_position(kind, tmp_path):
     FRAME.write_csv(tmp_path / "t.csv")
     for X in (FRAME, tmp_path / "t.csv"):
@@ -31,8 +28,9 @@ def test_bounds_by_name_are_bounds_by_position(kind, tmp_path):
 
 
 def test_of_regressions():
-    for model in (RegressionMixture(), MissingCovariateRegression(method="moments")):
-        model.set_params(bounds=BY_NAME, target_bounds=5.0).fit(FRAME, np.ones(300))
+    for kind in TARGETED:
+        method = {"method": "moments"} if "method" in kind().get_params() else {}
+        model = kind(bounds=BY_NAME, target_bounds=5.0, **method).fit(FRAME, np.ones(300))
         np.testing.assert_allclose(model.bounds_[1], [120, 2.5])
 
 
@@ -46,21 +44,19 @@ def test_a_pair_for_each_feature_is_named_as_such(bounds):
         GaussianMixture(bounds=([0, 0, 0], [1, 1])).fit(np.zeros((20, 2)))
 
 
-@pytest.mark.parametrize(
-    "model", [GaussianMixture(), KMeans(), FactorAnalysis(), SymmetricMixture()], ids=str
-)
-def test_a_large_delta_is_said_once(model):
+@pytest.mark.parametrize("kind", PLAIN)
+def test_a_large_delta_is_said_once(kind):
     X = np.random.default_rng(0).normal(size=(300, 2))
     with pytest.warns(UserWarning, match="delta=0.1 is large") as caught:
-        model.set_params(delta=0.1, bounds=5.0).fit(X)
+        kind(delta=0.1, bounds=5.0).fit(X)
     assert sum("delta=0.1 is large" in str(warning.message) for warning in caught) == 1
 
 
 def test_a_large_delta_is_said_once_of_targets_and_means():
     X = np.random.default_rng(0).normal(size=(300, 2))
-    for model in (RegressionMixture(1), MissingCovariateRegression()):
+    for kind in TARGETED:
         with pytest.warns(UserWarning, match="delta") as caught:
-            model.set_params(delta=0.1, bounds=5.0, target_bounds=9.0).fit(X, X[:, 0])
+            kind(delta=0.1, bounds=5.0, target_bounds=9.0).fit(X, X[:, 0])
         assert sum("delta=0.1 is large" in str(warning.message) for warning in caught) == 1
     with pytest.warns(UserWarning, match="delta") as caught:
         private_mean(X, tau=1.0, delta=0.1)
@@ -123,7 +119,7 @@ TWO_READINGS = [
 
 @pytest.mark.parametrize("bounds", TWO_READINGS, ids=repr)
 def test_two_pairs_are_never_taken_for_low_and_high(bounds):
-    for kind in (GaussianMixture, KMeans, SymmetricMixture):
+    for kind in PLAIN:
         with pytest.raises(ValueError, match="can be read in two ways"):
             kind(bounds=bounds).fit(object())
 

@@ -1,26 +1,13 @@
 """Docstrings list what a parameter may be."""
 
-import inspect
-
 import pytest
 
 import privem
 from privem.accounting import ACCOUNTANTS
+from privem.declaration import declarations
 
-ESTIMATORS = [
-    thing
-    for thing in (getattr(privem, name) for name in privem.__all__)
-    if hasattr(thing, "get_params")
-]
-TAKERS = [
-    thing
-    for thing in (*ESTIMATORS, privem.private_mean)
-    if "accountant" in inspect.signature(thing).parameters
-]
-
-
-def test_all_of_them_are_here():
-    assert len(TAKERS) == 9
+ESTIMATORS = [each.estimator for each in declarations()]
+TAKERS = [*ESTIMATORS, privem.private_mean]
 
 
 @pytest.mark.parametrize("thing", TAKERS, ids=lambda thing: thing.__name__)

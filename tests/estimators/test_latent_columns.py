@@ -1,23 +1,20 @@
-"""What every estimator owes, of the five with hidden parts: types, refits, silence on weights."""
+"""What every estimator owes: types of columns, refits, silence on weights."""
 
 import numpy as np
 import polars as pl
 import pytest
 
 import privem
-from privem import (
-    CategoricalMixture,
-    MissingCovariateRegression,
-    RegressionMixture,
-    SymmetricMixture,
-    SymmetricRegressionMixture,
-)
+from privem import CategoricalMixture, SymmetricMixture
 from privem.data import read_file
+from privem.declaration import declarations
+
+from ..examples import TARGETED
 
 pandas = pytest.importorskip("pandas")
 
 N = 300
-TARGETED = [SymmetricRegressionMixture, MissingCovariateRegression, RegressionMixture]
+EVERY = [each.estimator for each in declarations()]
 KINDS = {"age": "int64", "height": "float32", "member": "bool"}
 TYPES = list(KINDS.values())
 
@@ -76,7 +73,7 @@ def test_types_of_the_other_two(tmp_path):
     assert classes.fit(numbers().tolist()).feature_types_in_ == ["int64", "int64"]
 
 
-@pytest.mark.parametrize("cls", [*TARGETED, SymmetricMixture, CategoricalMixture])
+@pytest.mark.parametrize("cls", EVERY)
 def test_a_statement_does_not_outlive_its_fit(cls):
     model = model_of(cls).fit(numbers(), np.linspace(-1, 1, N))
     assert model.privacy_.epsilon == 1.0
@@ -87,7 +84,7 @@ def test_a_statement_does_not_outlive_its_fit(cls):
     assert not [name for name in ("lower_bound_", "converged_") if hasattr(model, name)]
 
 
-@pytest.mark.parametrize("cls", [*TARGETED, SymmetricMixture, CategoricalMixture])
+@pytest.mark.parametrize("cls", EVERY)
 def test_private_fits_say_of_weights_only_that_some_are_nan(cls):
     X, y, weight = numbers(), np.linspace(-1, 1, N), np.ones(N)
     for odd in (-1.0, np.inf):

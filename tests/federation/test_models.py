@@ -12,8 +12,11 @@ from privem.data import ArrayRows, read_file
 from privem.federation import Federation, Party, PartyRefused
 from privem.federation.agreement import Agreement
 
-from .models import EXACT, WORDS, cut, fitted
+from .models import CASES, EXACT, WORDS, cut, fitted
 
+SYMMETRIC, CLASSES = CASES["SymmetricMixture"], CASES["CategoricalMixture"]
+SIGNED, SLOPES = CASES["SymmetricRegressionMixture"], CASES["RegressionMixture"]
+GAPS = CASES["MissingCovariateRegression"]
 MASKED = {"bounds": (-15.0, 15.0), "rows": 1000}
 PROTECTED = {"encrypted": {}, "encrypted on a grid": MASKED, "masked": MASKED}
 
@@ -56,7 +59,7 @@ def test_weights_stay_with_their_rows(case):
     weight = np.linspace(0.1, 3.0, 600)
     X, *y = case.data()
     central = fit_weighted(case, X, y, weight)
-    more = {"categories": WORDS} if case.name == "classes" else {}
+    more = {"categories": WORDS} if case.declared.categories else {}
     parties = [
         Party(ArrayRows(X[i::3], weight[i::3]), f"party {i}", *(part[i::3] for part in y), **more)
         for i in range(3)
@@ -72,7 +75,7 @@ def fit_weighted(case, X, y, weight):
 
 
 def test_targets_come_as_values_or_by_name(tmp_path):
-    X, y = EXACT[1].data()
+    X, y = SIGNED.data()
     table = pd.DataFrame(X, columns=list("abc")).assign(outcome=y)[["a", "outcome", "b", "c"]]
     table.to_csv(tmp_path / "rows.csv", index=False)
     others = pl.DataFrame(table)
@@ -86,11 +89,11 @@ def test_targets_come_as_values_or_by_name(tmp_path):
         ),
     ]
     assert {party.columns for party in parties} == {("a", "b", "c", "outcome")}
-    model = EXACT[1].model(epsilon=None)
+    model = SIGNED.model(epsilon=None)
     federated = fit(model, Federation(parties, protection="plain"))
     assert model.feature_names_in_.tolist() == list("abc")
     X, y = np.tile(X, (5, 1)), np.tile(y, 5)
-    assert_same(fit(EXACT[1].model(epsilon=None), X, y), federated)
+    assert_same(fit(SIGNED.model(epsilon=None), X, y), federated)
 
 
 @pytest.mark.parametrize(
@@ -109,37 +112,40 @@ def test_targets_that_are_none_are_refused_at_once(rows, y, words):
 
 
 def parties(y, **more):
-    X = EXACT[1].data()[0]
+    X = SIGNED.data()[0]
     return [Party(X[i::3], f"party {i}", None if y is None else y[i::3], **more) for i in range(3)]
 
 
 def test_a_target_is_agreed_on():
-    X, y = EXACT[1].data()
+    X, y = SIGNED.data()
     mixed = [*parties(y)[:2], Party(X, "party 2")]
     with pytest.raises(ValueError, match="no target"):
         Federation(mixed, protection="plain")
     with pytest.raises(ValueError, match="Party\\(rows, name, y\\)"):
-        EXACT[1].model(epsilon=None).fit(Federation(parties(None), protection="plain"))
+        SIGNED.model(epsilon=None).fit(Federation(parties(None), protection="plain"))
     federation = Federation(parties(y), protection="plain")
     with pytest.raises(ValueError, match="without y"):
         GaussianMixture(2).fit(federation)
     with pytest.raises(ValueError, match="without y"):
         private_mean(federation)
     with pytest.raises(TypeError, match="with the parties"):
-        EXACT[1].model(epsilon=None).fit(federation, y)
+        SIGNED.model(epsilon=None).fit(federation, y)
     again = Agreement.from_dict(federation.agreement.to_dict())
     assert again.target
     assert again.hash == federation.agreement.hash
 
 
 def test_bounds_of_the_target():
-    _, y = EXACT[1].data()
+    _, y = SIGNED.data()
     terms = {"bounds": ([-6.0] * 3, [6.0] * 3), "target_bounds": (-15.0, 15.0), "rows": 600}
     federation = Federation(parties(y), protection="masked", **terms)
     assert federation.agreement.high == (6.0, 6.0, 6.0, 15.0)
     assert_same(
-        fit(EXACT[1].model(epsilon=None), *EXACT[1].data()),
-        fit(EXACT[1].model(epsilon=None), federation),
+        fit(
+            SIGNED.model(epsilon=None),
+            *SIGNED.data(),
+        ),
+        fit(SIGNED.model(epsilon=None), federation),
     )
     with pytest.raises(ValueError, match="go with bounds"):
         Federation(parties(None), protection="masked", **terms)
@@ -157,14 +163,14 @@ def test_rows_arguments_and_local_trust_are_refused(epsilon):
             with pytest.raises(ValueError, match="parties that sum"):
                 case.model(epsilon=epsilon, trust="local").fit(federation)
     with pytest.raises(ValueError, match="parties that sum"):
-        private_mean(EXACT[0].federate(cut(600, "even")), trust="local", tau=1.0)
+        private_mean(SYMMETRIC.federate(cut(600, "even")), trust="local", tau=1.0)
     with pytest.raises(TypeError, match="belong to rows"):
-        private_mean(EXACT[0].federate(cut(600, "even")), groups=np.zeros(600))
+        private_mean(SYMMETRIC.federate(cut(600, "even")), groups=np.zeros(600))
 
 
 def test_categories_are_declared_by_every_party(tmp_path):
-    (X,) = EXACT[-1].data()
-    model = EXACT[-1].model(epsilon=None)
+    (X,) = CLASSES.data()
+    model = CLASSES.model(epsilon=None)
     plain = Federation([Party(np.zeros((3, 4)), f"{i}") for i in range(3)], protection="plain")
     with pytest.raises(ValueError, match="over a federation are public"):
         model.fit(plain)
@@ -173,7 +179,7 @@ def test_categories_are_declared_by_every_party(tmp_path):
             [Party(X, f"{i}", categories=[WORDS, ["yes", "no"]][i == 2]) for i in range(3)],
             protection="plain",
         )
-    federation = EXACT[-1].federate(cut(600, "even"))
+    federation = CLASSES.federate(cut(600, "even"))
     other = CategoricalMixture(2, categories=["yes", "no"], epsilon=None)
     with pytest.raises(ValueError, match="not those that the parties have agreed on"):
         other.fit(federation)
@@ -183,30 +189,34 @@ def test_categories_are_declared_by_every_party(tmp_path):
     assert_same(fit(model, X), fit(CategoricalMixture(2, epsilon=None, random_state=0), federation))
     with pytest.raises(TypeError, match="stay with the parties"):
         model.predict(federation)
-    pl.DataFrame(X, schema=list("abcd")).write_csv(tmp_path / "rows.csv")
+    pl.DataFrame(X, schema=list("abc")).write_csv(tmp_path / "rows.csv")
     files = [Party(tmp_path / "rows.csv", f"{i}", categories=WORDS) for i in range(3)]
     found = fit(model, Federation(files, protection="plain"))
     assert_same(fit(model, np.tile(X, (3, 1))), found)
 
 
 def test_undeclared_values_are_refused_exactly_and_nothing_is_said_privately():
-    (X,) = EXACT[-1].data()
+    (X,) = CLASSES.data()
     odd = X.astype(object)
     odd[17, 2] = "perhaps"
     federation = Federation(
         [Party(odd[i::3], f"{i}", categories=WORDS) for i in range(3)], protection="plain"
     )
     with pytest.raises(PartyRefused) as caught:
-        EXACT[-1].model(epsilon=None).fit(federation)
+        CLASSES.model(epsilon=None).fit(federation)
     assert "none of the categories" in str(caught.value)
     assert "perhaps" not in str(caught.value)
-    assert EXACT[-1].model(epsilon=4.0, n_iter=2).fit(federation).privacy_.spent <= 4.0
+    assert CLASSES.model(epsilon=4.0, n_iter=2).fit(federation).privacy_.spent <= 4.0
 
 
 @pytest.mark.filterwarnings("ignore:.*encountered in:RuntimeWarning")  # the party's own
 @pytest.mark.parametrize("bad", [np.nan, np.inf])
 def test_bad_values_are_refused_without_a_word_about_them(bad):
-    for case, column in ((EXACT[1], 0), (EXACT[2], 3), (EXACT[4], 3)):
+    for case, column in (
+        (SIGNED, 0),
+        (GAPS, 3),
+        (SLOPES, 3),
+    ):
         X, y = (np.array(part) for part in case.data())
         (y if column == 3 else X[:, column])[17] = bad
         federation = Federation(

@@ -12,7 +12,7 @@ from privem.federation.party.account import Account, dearest
 from privem.meter import event_of
 from privem.run import Record, Recorded
 
-from .models import EXACT, PRIVATE, cut, fitted
+from .models import CASES, PRIVATE, cut, fitted
 from .test_noise import deviations
 
 SHARED = {"plain": False, "encrypted": False, "masked": True}
@@ -60,7 +60,7 @@ def test_shared_noise_of_ten_honest_parties_is_central_noise(case):
 
 # Cells, and pairs where bounds are found, are drawn at random.
 FIXED = [c for c in PRIVATE if c.parameters.get("batch") != "partition"]
-FIXED = [c for c in FIXED if c.name == "classes" or "bounds" in c.parameters]
+FIXED = [c for c in FIXED if c.declared.categories or "bounds" in c.parameters]
 
 
 @pytest.mark.parametrize("case", FIXED, ids=str)
@@ -108,14 +108,14 @@ def test_releases_are_all_there_is(case, protection):
 @pytest.mark.parametrize("tau", [None, 4.0])
 @pytest.mark.parametrize("protection", SHARED)
 def test_a_private_mean(protection, tau):
-    federation = EXACT[0].federate(cut(600, "even"), protection)
+    federation = CASES["SymmetricMixture"].federate(cut(600, "even"), protection)
     mean = private_mean(federation, epsilon=8.0, tau=tau)
     assert mean.privacy.spent <= 8.0
     assert mean.privacy.parties == federation.statement()
     assert mean.privacy.recount() == mean.privacy.spent
     spent = [party.spent for party in federation.transport.parties.values()]
     assert spent == pytest.approx([mean.privacy.spent] * 4, rel=1e-6)
-    central = private_mean(EXACT[0].data()[0], epsilon=8.0, tau=tau)
+    central = private_mean(CASES["SymmetricMixture"].data()[0], epsilon=8.0, tau=tau)
     if tau is not None:
         times = 1.0 if SHARED[protection] else 2.0
         # The noisy count decides a little of the clip.
@@ -123,7 +123,7 @@ def test_a_private_mean(protection, tau):
 
 
 def test_a_known_number_of_records_is_said_to_be_public():
-    case = PRIVATE[0]
+    case = next(case for case in PRIVATE if "bounds" in case.parameters)
     federation = case.federate(cut(600, "even"), "masked", rows=600)
     model, _ = fit(case.model(epsilon=4.0, neighbours="replace-one"), federation)
     assert model.privacy_.public["number of records"] == "600"
@@ -131,7 +131,7 @@ def test_a_known_number_of_records_is_said_to_be_public():
 
 
 def test_a_partition_costs_each_person_one_cell():
-    case = PRIVATE[1]
+    case = next(case for case in PRIVATE if case.parameters.get("batch") == "partition")
     federation = case.federate(cut(600, "even"), "masked")
     model, releases = fit(case.model(epsilon=4.0), federation)
     cells = [group.cell for record in model.privacy_.releases for group in record.groups]

@@ -10,14 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from privem import (
-    CategoricalMixture,
-    FactorAnalysis,
     GaussianMixture,
     KMeans,
-    MissingCovariateRegression,
-    RegressionMixture,
-    SymmetricMixture,
-    SymmetricRegressionMixture,
     private_mean,
 )
 from privem.accounting import Composed, Laplace, calibrate, epsilon
@@ -27,8 +21,11 @@ from privem.blocks.bounding import Clip, Robust
 from privem.blocks.histograms import CountQuery
 from privem.blocks.robust_mean import RobustMeanQuery
 from privem.core import Block, Scratch
+from privem.declaration import declarations
 from privem.federation import Federation, Party
 from privem.noise.discrete import Discrete
+
+from ..examples import private
 
 BOUNDS = (-5.0, 12.0)
 ROUTES = [{"neighbours": "replace-one"}, {"max_rows": 5000}]
@@ -192,9 +189,6 @@ def test_a_limit_that_is_exceeded_costs_in_proportion_at_most(data, cls, mechani
         (lambda: model_of(KMeans, "ll", max_rows=9, accountant="zcdp"), "'linear' does not"),
         (lambda: model_of(KMeans, "ll", max_rows=2**36 + 1), "at most 2"),
         (lambda: model_of(KMeans, "ll", max_rows=0), "max_rows must be at least 1"),
-        (lambda: FactorAnalysis(1, delta=0, bounds=BOUNDS), "GaussianMixture"),
-        (lambda: SymmetricMixture(delta=0, bounds=9.0), "GaussianMixture"),
-        (lambda: CategoricalMixture(2, delta=0, categories=[["a"], ["b"]]), "GaussianMixture"),
     ],
 )
 def test_everything_else_says_what_works(data, make, words):
@@ -203,11 +197,11 @@ def test_everything_else_says_what_works(data, make, words):
 
 
 @pytest.mark.parametrize(
-    "cls", [SymmetricRegressionMixture, RegressionMixture, MissingCovariateRegression]
+    "each", [each for each in declarations() if each.estimator not in (KMeans, GaussianMixture)]
 )
-def test_regressions_say_what_works(data, cls):
-    with pytest.raises(ValueError, match="works with KMeans"):
-        cls(delta=0, bounds=9.0, target_bounds=(-9, 9)).fit(data[:, :1], data[:, 1])
+def test_other_models_say_what_works(each):
+    with pytest.raises(ValueError, match=r"works with KMeans.*GaussianMixture"):
+        private(each, delta=0).fit(*each.example().data)
 
 
 def test_weights_under_replace_one_have_no_public_number(data):

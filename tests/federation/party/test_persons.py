@@ -9,10 +9,11 @@ import pandas as pd
 import polars as pl
 import pytest
 
-from privem import FactorAnalysis, GaussianMixture, KMeans, private_mean
+from privem import KMeans, private_mean
 from privem.blocks.histograms import CountQuery
 from privem.blocks.moments import SumsQuery
 from privem.data import ArrayRows, read_file
+from privem.declaration import declared
 from privem.federation import Federation, InProcess, Party
 from privem.federation.party.rows import PartyRows
 from privem.federation.wire.messages import Question, Request
@@ -34,9 +35,12 @@ class Blobs(Case):
 
 
 OTHERS = [
-    Blobs(GaussianMixture, "blobs", {"n_components": 2, "bounds": (-9.0, 9.0), "n_iter": 3}),
-    Blobs(KMeans, "blobs", {"n_clusters": 2, "bounds": (-9.0, 9.0), "random_state": 0}),
-    Blobs(FactorAnalysis, "blobs", {"n_components": 1, "bounds": (-9.0, 9.0)}),
+    Blobs(declared(name), {"bounds": (-9.0, 9.0), **more})
+    for name, more in (
+        ("GaussianMixture", {"n_iter": 3}),
+        ("KMeans", {}),
+        ("FactorAnalysis", {"n_components": 1}),
+    )
 ]
 
 
@@ -50,7 +54,7 @@ def whose(rows):
 
 
 def federate(case, index, protection="plain", transport=InProcess, colluders=None, **party):
-    more = {"categories": WORDS} if case.name == "classes" else {}
+    more = {"categories": WORDS} if case.declared.categories else {}
     parties = []
     for i, rows in enumerate(index):
         part = tuple(array[rows] for array in case.data())
@@ -123,12 +127,12 @@ def test_a_person_moves_no_sum_by_more_than_is_charged(case):
     data = tuple(array[:90] for array in case.data())
     labels = whose(data[0])
     labels[60:] = 1000
-    if case.name != "classes":
+    if not case.declared.categories:
         data = tuple(np.array(array) for array in data)
         far = np.where(np.arange(30) % 2, 1e6, -1e6)
         for array in data:
             array[60:] = far if array.ndim == 1 else far[:, None]
-    categories = WORDS if case.name == "classes" else None
+    categories = WORDS if case.declared.categories else None
 
     def held(n, groups):
         y = data[1][:n] if len(data) > 1 else None
