@@ -4,12 +4,15 @@ What the model declares (its example, its audit case, its queries) is all that t
 about it.
 """
 
+import json
 import math
 from contextlib import contextmanager
 from dataclasses import replace
 
 import numpy as np
+import polars as pl
 import pytest
+from click.testing import CliRunner
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
@@ -18,6 +21,7 @@ import privem
 from privem.audit import attacks, structure_checks
 from privem.audit.battery import tiny
 from privem.blocks.histograms import CountQuery
+from privem.cli import app
 from privem.core import Block, Scratch
 from privem.data import LocalSource
 from privem.data.sums import finite_sums
@@ -261,6 +265,29 @@ def test_a_federation_fits_exactly_what_one_table_does(declared, protection):
     for name, value in learned(model).items():
         size = max(1.0, float(np.abs(value).max(initial=0.0)))
         np.testing.assert_allclose(value, central[name], rtol=0, atol=1e-7 * size, err_msg=name)
+
+
+@every_model
+@pytest.mark.parametrize("is_private", [False, True], ids=["exact", "private"])
+def test_the_command_line_fits_it(declared, is_private, tmp_path):
+    X, *target = declared.example().data
+    table = pl.DataFrame(X, schema=list("abc")).with_columns(y=pl.lit(0.0))
+    options = ["-m", declared.command] + ([] if is_private else ["--exact"])
+    if declared.count is not None:
+        options += ["-k", "2"]
+    if declared.categories:
+        words = ",".join(declared.example().arguments["categories"])
+        options += [word for name in "abc" for word in ("--category", f"{name}={words}")]
+    table = table.with_columns(y=target[0]) if target else table.drop("y")
+    options += ["--target", "y"] if target else []
+    table.fill_nan(None).write_parquet(tmp_path / "x.parquet")
+    files = [str(tmp_path / "x.parquet"), "-o", str(tmp_path / "model.json")]
+    result = CliRunner().invoke(app, ["fit", *files, *options, "--json"])
+    assert result.exit_code == 0, result.output
+    assert json.loads(result.stdout)["model"] == declared.command
+    model = privem.load(tmp_path / "model.json")
+    assert type(model) is declared.estimator
+    assert hasattr(model, "privacy_") == is_private
 
 
 @every_model

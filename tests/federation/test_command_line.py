@@ -24,7 +24,7 @@ MODELS = {model.command: model for model in declarations()}
 PARTIES = ("north", "west", "south")
 TARGET = ["--bound", "a=-6:6", "--bound", "outcome=-15:15", "--bound", "b=-7:7"]
 TARGET += ["--target", "outcome", "--rows", "2000"]
-CATEGORIES = [word for name in "abcd" for word in ("--category", f"{name}=no,yes")]
+CATEGORIES = [word for name in "abc" for word in ("--category", f"{name}=no,yes")]
 
 
 def command(*words):

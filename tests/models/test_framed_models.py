@@ -1,6 +1,6 @@
-"""The contract of a model, run on every one: sums add up, the M-step is total, EM climbs.
+"""Models that live in a frame, from random states: sums add up, the M-step is total, EM climbs.
 
-A new model joins by one line in MODELS.
+As tests/contracts/test_every_model.py has it for every model, by way of its fits.
 """
 
 from dataclasses import dataclass, replace

@@ -1,6 +1,6 @@
 """The contract of a model, for classes, regressions and missing covariates.
 
-As in test_models.py, whose models live in a frame: sums add up, the M-step is total, EM climbs.
+As in test_framed_models.py: sums add up, the M-step is total, EM climbs.
 """
 
 from dataclasses import replace
@@ -25,7 +25,7 @@ from privem.models.symmetric.model import Symmetric
 from privem.run import Record, Recorded, run
 from privem.tree import add, leaves, map_leaves, ravel, unravel
 
-from .test_models import anything, assert_same_sums, seeds
+from .test_framed_models import anything, assert_same_sums, seeds
 
 
 class ClassesCase:
