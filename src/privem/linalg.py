@@ -1,7 +1,14 @@
-"""Small dense linear algebra on symmetric matrices, total: finite input gives a valid answer."""
+"""Small dense linear algebra on symmetric matrices, and bounds on floating-point error.
+
+The algebra is total: finite input gives a valid answer. The bounds come from public numbers alone
+(``docs/proofs/release.md``) and hold as long as nothing overflows. Every number that a private fit
+is given, and every one that a party is asked with, is therefore zero or of a size between
+``SMALLEST`` and ``LARGEST``: what queries and plans compute are products of a few of them.
+"""
 
 from __future__ import annotations
 
+import math
 from functools import lru_cache
 
 import numpy as np
@@ -9,15 +16,8 @@ from scipy.linalg.lapack import dtrtri
 
 from .tree import Array
 
-__all__ = [
-    "floor_eigenvalues",
-    "invert_cholesky",
-    "smat",
-    "svec",
-    "symmetric_entries",
-    "symmetric_pairs",
-    "symmetric_scale",
-]
+U = 2.0**-53
+SMALLEST, LARGEST = 2.0**-100, 2.0**100
 
 
 @lru_cache(maxsize=64)
@@ -115,3 +115,10 @@ def invert_cholesky(matrix: Array) -> Array:
         # overwritten.
         dtrtri(factor.T, lower=0, overwrite_c=1)
     return factors
+
+
+def gamma(k: float) -> float:
+    """Relative error of a sum or product of k rounded terms, in any order (Higham 2002, 3.1)."""
+    if k * U >= 0.5:
+        return math.inf
+    return k * U / (1 - k * U)

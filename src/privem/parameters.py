@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .blocks.region import Region
-from .blocks.rounding import LARGEST, SMALLEST
 from .data.columns import for_columns
+from .linalg import LARGEST, SMALLEST
 from .tree import Array
 
 

@@ -26,13 +26,13 @@ from privem import (
 )
 from privem.blocks.bounding import Clip
 from privem.blocks.histograms import CountQuery
-from privem.blocks.rounding import LARGEST, SMALLEST
 from privem.core import Block, Release, Scratch, Stage
 from privem.data import ArrayRows, LocalSource
 from privem.data.sums import finite_sums
 from privem.data.values import quietly
 from privem.declaration import declarations, declared
 from privem.federation import Federation, Party
+from privem.linalg import LARGEST, SMALLEST
 from privem.local import messages
 from privem.models.gaussian_mixture.density import LogDensityQuery, highest
 from privem.noise import discrete

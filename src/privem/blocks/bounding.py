@@ -37,9 +37,9 @@ from scipy.stats import chi
 
 from ..core import Scratch
 from ..kernels.robust import ERROR, robust_bound, robust_rows
+from ..linalg import gamma
 from ..tree import Array
 from . import conditions
-from .rounding import gamma
 
 VECTOR, PRODUCT = "vector", "product"
 _ROOT = 1 / math.sqrt(2 * math.pi)

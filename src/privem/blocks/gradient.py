@@ -19,12 +19,12 @@ from typing import ClassVar
 import numpy as np
 
 from ..core import Block, Group, Scratch
+from ..linalg import gamma
 from ..tree import Array
 from . import conditions
 from .bounded_sums import BoundedSum, Cell, InRegion, one_group
 from .bounding import Bounding
 from .region import Region
-from .rounding import gamma
 
 # A gradient's own rounding is bounded by 2^-51 times its size or more (docs/proofs/gradient.md,
 # section 2): below this, squares of sizes are numbers, and no record ever becomes infinite.

@@ -23,11 +23,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..core import Block, Group, Scratch
+from ..linalg import U
 from ..tree import Array
 from . import conditions
 from .bounded_sums import UP
 from .conditions import need, shaped
-from .rounding import U
 from .sensitivity import capped
 
 # The number of records is taken to be below this: public knowledge about any data set there is.

@@ -29,11 +29,11 @@ import numpy as np
 
 from ..core import Block, Group, Scratch
 from ..kernels.robust import TOP
+from ..linalg import gamma
 from ..tree import Array
 from . import conditions
 from .bounded_sums import UP, BoundedSum, Cell, check_weights, one_group
 from .bounding import Bounding, Clip, Robust
-from .rounding import gamma
 
 # Far beyond any record, and squares of it are still numbers.
 _HUGE = 1e150

@@ -27,12 +27,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...blocks import conditions
-from ...blocks.rounding import gamma
 from ...blocks.sensitivity import capped
 from ...blocks.shrinkage import james_stein
 from ...core import Block, Group, Release, Scratch
 from ...kernels.mixture import log_normaliser
-from ...linalg import smat, svec
+from ...linalg import gamma, smat, svec
 from ...tree import Array
 
 __all__ = [

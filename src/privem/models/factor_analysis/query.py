@@ -14,11 +14,10 @@ import numpy as np
 
 from ...blocks import conditions
 from ...blocks.region import Region
-from ...blocks.rounding import gamma
 from ...blocks.sensitivity import MomentWeights, capped, check_bounded
 from ...blocks.shrinkage import clean, james_stein
 from ...core import Block, Group, Release, Scratch
-from ...linalg import smat, svec
+from ...linalg import gamma, smat, svec
 from ...tree import Array
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,7 +24,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from ...advice import advise
 from ...blocks.region import Region
-from ...blocks.rounding import gamma
 from ...blocks.sensitivity import capped
 from ...budget import Allowance, Part, Terms
 from ...core import Block, Group, Release, Scratch, Stage
@@ -33,6 +32,7 @@ from ...estimator.measured import Measured, say_measured
 from ...fit import fund, pay
 from ...ground import Preamble
 from ...kernels.mixture import log_normaliser
+from ...linalg import gamma
 from ...parameters import check_float, check_sizes
 from ...statement import Statement
 from ...tree import Array
@@ -314,24 +314,26 @@ class MixtureDensity(DensityMixin, PrivatelyScored):  # type: ignore[misc]
 
     def predict(self, X: Any) -> NDArray[np.int64]:
         """The most probable component of each record."""
-        query = self._query()
-        labels = self._each(X, lambda b, s: query.log_joint(b.X, s).argmax(axis=0))
+        labels = self._each_joint(X, lambda joint, s: joint.argmax(axis=0))
         return np.concatenate(list(labels))
 
     def predict_proba(self, X: Any) -> Array:
         """Probability of each component given each record, ``(n_samples, n_components)``."""
-        query = self._query()
 
-        def responsibilities(block: Block, scratch: Scratch) -> Array:
-            joint = query.log_joint(block.X, scratch)
+        def responsibilities(joint: Array, scratch: Scratch) -> Array:
             log_normaliser(joint, scratch)
             return joint.T.copy()
 
-        return np.concatenate(list(self._each(X, responsibilities)))
+        return np.concatenate(list(self._each_joint(X, responsibilities)))
 
     def _log_densities(self, X: Any) -> Iterator[Array]:
-        query = self._query()
-        return self._each(X, lambda b, s: log_normaliser(query.log_joint(b.X, s), s).copy())
+        return self._each_joint(X, lambda joint, s: log_normaliser(joint, s).copy())
+
+    def _each_joint(self, X: Any, function: Callable[[Array, Scratch], Any]) -> Iterator[Any]:
+        """Something of each block's log joint densities, (K, b)."""
+        check_is_fitted(self)
+        query = MixtureQuery.for_evaluation(self._mixture())
+        return self._each(X, lambda block, s: function(query.log_joint(block.X, s), s))
 
     def score_samples(self, X: Any) -> Array:
         """Log-density of each record under the mixture."""
@@ -359,10 +361,6 @@ class MixtureDensity(DensityMixin, PrivatelyScored):  # type: ignore[misc]
 
     def _density(self) -> Mixture:
         return self._mixture()
-
-    def _query(self) -> MixtureQuery:
-        check_is_fitted(self)
-        return MixtureQuery.for_evaluation(self._mixture())
 
     def _n_parameters(self) -> int:
         k, d = self.means_.shape

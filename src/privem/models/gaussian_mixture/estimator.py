@@ -23,6 +23,7 @@ from ...estimator.verbose import Verbose
 from ...parameters import (
     check_float,
     check_int,
+    check_one_start,
     check_option,
     check_samples,
 )
@@ -316,9 +317,8 @@ class GaussianMixture(Synthetic, MixtureDensity):
 
     def _refuse_exact_only(self) -> None:
         """Refuse what looks at single rows, or fits more than once: it cannot be private."""
+        check_one_start(self.n_init)
         reasons = {
-            "n_init > 1: choosing the best of several fits would read the data again": self.n_init
-            > 1,
             "max_iter=0: it needs an iteration": self.max_iter == 0,
             f"init_params={self.init_params!r}, which looks at single rows": self.init_params
             != "kmeans",

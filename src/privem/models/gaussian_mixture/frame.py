@@ -28,8 +28,8 @@ from ...blocks.shrinkage import (
     soften,
     soften_each,
 )
-from ...budget import Allowance
 from ...core import Release, Stage
+from ...ground import Ground
 from ...linalg import smat
 from ...tree import Array
 from .model import Mixture
@@ -59,34 +59,25 @@ class PrivateGaussian:
 
     Parameters
     ----------
-    region : Region
-    count : float
-        Number of records, public or released.
-    rows : float
-        A bound on it, for the floating-point error.
-    allowance : Allowance
-        With parts ``"frame 1"`` and ``"frame 2"``.
+    ground : Ground
+        Region, number of records, and an allowance with parts ``"frame 1"`` and ``"frame 2"``.
     cap_weight : float
     diagonal : bool
         The covariance is its diagonal, (d,).
     """
 
-    region: Region
-    count: float
-    rows: float
-    allowance: Allowance
+    ground: Ground
     cap_weight: float = 1.0
     diagonal: bool = False
 
     def stages(self) -> Generator[Stage, Release[Any], tuple[Array, Array]]:
         """Generate the stages."""
-        d = self.region.d
+        d, reach = self.ground.region.d, self.ground.region.reach
         one = np.ones(d) if self.diagonal else np.eye(d)
-        centre, covariance = np.zeros(d), one * self.region.reach**2 / d
+        centre, covariance = np.zeros(d), one * reach**2 / d
         # At first the frame is the region itself: no record is clipped.
-        centre, covariance = yield from self._step(
-            "frame 1", self.region.reach / math.sqrt(self.region.reach**2 / d), centre, covariance
-        )
+        radius = reach / math.sqrt(reach**2 / d)
+        centre, covariance = yield from self._step("frame 1", radius, centre, covariance)
         return (yield from self._step("frame 2", self._radius("frame 2"), centre, covariance))
 
     def refine(
@@ -98,37 +89,50 @@ class PrivateGaussian:
 
     def _radius(self, part: str, releases: int = 1) -> float:
         """As wide as the noise allows: real tails are heavier than a Gaussian's."""
-        d, neighbours = self.region.d, self.allowance.neighbours
+        d, neighbours = self.ground.region.d, self.ground.allowance.neighbours
         w = MomentWeights.balanced(d, clip_radius(d), count=False, diagonal=self.diagonal)
-        entry = w.l2(neighbours) * self.allowance.multiplier(part, releases) / w.w2
-        noise = (entry if self.diagonal else float(operator_noise(d, entry))) / self.count
+        entry = w.l2(neighbours) * self.ground.allowance.multiplier(part, releases) / w.w2
+        noise = (entry if self.diagonal else float(operator_noise(d, entry))) / self.ground.count
         return clip_radius(d, noise=noise, tolerated=_TOLERATED)
+
+    def ask(
+        self, part: str, mixture: Mixture, w: MomentWeights, releases: int = 1
+    ) -> Generator[Stage, Release[Any], tuple[Array, Array, float]]:
+        """The mean, shrunk, and second moments in the coordinates of a mixture of one component.
+
+        Second moments are sums over records yet, in units of ``w.w2``; and the deviation of their
+        noise.
+        """
+        ground = self.ground
+        query = BoundedQuery(mixture, ground.region, w, "whitened", ground.rows, self.cap_weight)
+        release = yield Stage(query, ground.allowance.noise(part, ground.rows, releases), part)
+        sums: BoundedSums = release.statistics
+        mean = sums.total / (w.w1 * ground.count)
+        noise = np.array([release.spread / (w.w1 * ground.count)])
+        return james_stein(mean, noise**2)[0], sums.second[0], release.spread
 
     def _step(
         self, part: str, r: float, centre: Array, covariance: Array, releases: int = 1
     ) -> Generator[Stage, Release[Any], tuple[Array, Array]]:
-        d = self.region.d
+        region, count = self.ground.region, self.ground.count
+        d = region.d
         w = MomentWeights.balanced(d, r, count=False, diagonal=self.diagonal)
         shape = "diag" if self.diagonal else "full"
         mixture = Mixture(shape, np.ones(1), centre[None], covariance[None])
-        query = BoundedQuery(mixture, self.region, w, "whitened", self.rows, self.cap_weight)
-        release = yield Stage(query, self.allowance.noise(part, self.rows, releases), part)
-        sums: BoundedSums = release.statistics
-        mean = sums.total / (w.w1 * self.count)
-        mean = james_stein(mean, np.array([release.spread / (w.w1 * self.count)]) ** 2)[0]
-        factor = w.w2 * self.count * (1.0 if part == "frame 1" else consistency(d, r))
-        noise = release.spread / factor
+        mean, sums, deviation = yield from self.ask(part, mixture, w, releases)
+        factor = w.w2 * count * (1.0 if part == "frame 1" else consistency(d, r))
+        noise = deviation / factor
         if self.diagonal:
-            white = _variances(sums.second[0] / factor, mean, noise)
+            white = _variances(sums / factor, mean, noise)
             root = np.sqrt(covariance)
-            return self.region.inside((centre + root * mean)[None])[0], covariance * white
-        second, share = rounder(smat(sums.second[0], d) / factor, noise)
+            return region.inside((centre + root * mean)[None])[0], covariance * white
+        second, share = rounder(smat(sums, d) / factor, noise)
         size = float(operator_noise(d, noise)) * (share + 1 / d)
         # A variance too small costs far more than one too large: never below half its noise.
         low = float(np.clip(size / 2, 0.02, 1.0))
         white = soften(second - np.outer(mean, mean), low, size, 1e3)
         lower = np.linalg.cholesky(covariance)
-        return self.region.inside((centre + lower @ mean)[None])[0], lower @ white @ lower.T
+        return region.inside((centre + lower @ mean)[None])[0], lower @ white @ lower.T
 
 
 def _variances(second: Array, mean: Array, noise: float) -> Array:

@@ -64,21 +64,17 @@ class MixturePlan:
     def stages(self) -> Generator[Stage, Release[Any], tuple[Frame, Fit[Mixture]]]:
         """Generate the stages."""
         wide = len(self.names) > MANY_COLUMNS and self.covariance_type in ("diag", "spherical")
-        frame = yield from FramePlan(
-            self.names, self.n_components, np.inf if wide else 0.0
-        ).stages()
+        whole_from = np.inf if wide else 0.0
+        frame = yield from FramePlan(self.names, self.n_components, whole_from).stages()
         model = GaussianMixtureModel(self.covariance_type, frame, self.reg_covar, self.prior)
         if self.warm is not None:
             state, bound = self.warm
             return frame, (yield from self._em(model, state, bound))
-        best: Fit[Mixture] | None = None
+        fits = []
         for start in self.starts:
             state = yield from self._begin(model, start)
-            fit = yield from self._em(model, state, -np.inf)
-            if best is None or fit.objective > best.objective:
-                best = fit
-        assert best is not None
-        return frame, best
+            fits.append((yield from self._em(model, state, -np.inf)))
+        return frame, max(fits, key=lambda fit: fit.objective)
 
     def _em(
         self, model: GaussianMixtureModel, state: Mixture, bound: float

@@ -16,10 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import chi2
 
-from ...blocks.region import Region
 from ...blocks.sensitivity import MomentWeights
 from ...blocks.shrinkage import consistency, james_stein, operator_noise, soften, soften_each
 from ...core import Release
+from ...ground import Ground
 from ...linalg import smat
 from ...tree import Array
 from .m_step import Prior
@@ -133,15 +133,14 @@ class PrivateMixtureModel:
 
     Parameters
     ----------
-    region : Region
+    ground : Ground
+        Region, number of records and a bound on it.
     recipe : str
         A key of :data:`privem.models.gaussian_mixture.query.RECIPES`.
     weights : MomentWeights
         Of counts, sums and second moments in a release, and the radius.
-    count, rows : float
-        Number of records and a bound on it.
     fixed_count : bool
-        Whether ``count`` is the exact, public number (replace-one neighbours).
+        Whether the number of records is exact and public (replace-one neighbours).
     cap_weight : float
     prior : Prior or None
         In unit coordinates.
@@ -150,11 +149,9 @@ class PrivateMixtureModel:
         from which on every other asks.
     """
 
-    region: Region
+    ground: Ground
     recipe: str
     weights: MomentWeights
-    count: float
-    rows: float
     fixed_count: bool
     cap_weight: float = 1.0
     prior: Prior | None = None
@@ -166,10 +163,12 @@ class PrivateMixtureModel:
         A sharp second moment is asked for in the first, then in every other iteration: in those
         between, means and weights have less noise.
         """
-        w = self.weights
+        w, ground = self.weights, self.ground
         if self.sharp is not None and round > 0 and (round - self.sharp) % 2 != 0:
             w = MomentWeights.without_second(w.radius)
-        return BoundedQuery(state.mixture, self.region, w, self.recipe, self.rows, self.cap_weight)
+        return BoundedQuery(
+            state.mixture, ground.region, w, self.recipe, ground.rows, self.cap_weight
+        )
 
     def m_step(self, state: Estimate, release: Release[BoundedSums]) -> Estimate:
         """New moments, in the frame of the mixture they were asked under."""
@@ -183,12 +182,12 @@ class PrivateMixtureModel:
         whitened = self.recipe == "whitened"
         count = sums.count / w.w0
         if self.fixed_count:
-            count = count + (self.count - count.sum()) / k
+            count = count + (self.ground.count - count.sum()) / k
         # A component whose count drowns in noise stays where it is: moving it would be a walk.
         unseen = count < _SEEN * noise.count / w.w0
         seen = np.where(unseen, 0.0, 1.0)
-        hidden = float(np.max(noise.count)) / (w.w0 * self.count)
-        count = np.maximum(count, _LEAST_PART * self.count / k)
+        hidden = float(np.max(noise.count)) / (w.w0 * self.ground.count)
+        count = np.maximum(count, _LEAST_PART * self.ground.count / k)
         n = count[:, None]
         whitener = state.whiteners
         matrix = whitener.ndim == 3
@@ -222,9 +221,9 @@ class PrivateMixtureModel:
                 size = operator_noise(d, deviation[:, 0] / count)
             case "tied":
                 share = count / count.sum()
-                spreads = smat(second, d) / self.count
+                spreads = smat(second, d) / self.ground.count
                 spreads = spreads - np.einsum("k,ki,kj->ij", share, about, about)
-                size = operator_noise(d, deviation[0] / self.count)
+                size = operator_noise(d, deviation[0] / self.ground.count)
             case "diag":
                 spreads = second / n - about**2
                 size = deviation[:, 0] / count
@@ -244,7 +243,7 @@ class PrivateMixtureModel:
 
         Eigenvalues are softened in the coordinates of ``frame``, and floored.
         """
-        kind, ceiling = frame.covariance_type, self.region.reach**2
+        kind, ceiling = frame.covariance_type, self.ground.region.reach**2
         white, _ = whiten(frame, moments.covariances, moments.size)
         size = moments.size / math.sqrt(max(moments.terms, 1))
         least = np.clip(size, _LEAST_STEP, 1.0)
@@ -265,9 +264,9 @@ class PrivateMixtureModel:
                     covariances, np.maximum(_FLOOR, _RATIO * tops), 0.0, tops
                 )
             weights = self.prior.counts(moments.count)
-        weights = np.maximum(weights, 1e-12 * self.count)
+        weights = np.maximum(weights, 1e-12 * self.ground.count)
         weights = weights / weights.sum()
-        means = self.region.inside(means)
+        means = self.ground.region.inside(means)
         return replace(frame, weights=weights, means=means, covariances=covariances)
 
 

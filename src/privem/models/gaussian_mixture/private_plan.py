@@ -161,9 +161,7 @@ class PrivateMixturePlan:
         """A mixture in unit coordinates."""
         region, k = ground.region, self.components
         flat = only_variances(self.covariance_type, region.d)
-        frame = PrivateGaussian(
-            region, ground.count, ground.rows, ground.allowance, self.preamble.cap_weight, flat
-        )
+        frame = PrivateGaussian(ground, self.preamble.cap_weight, flat)
         if self.start is not None:
             overall, state = None, _to_unit(self.start, region)
         else:
@@ -204,11 +202,9 @@ class PrivateMixturePlan:
             w, sharp = self._widened(w, structure, ground)
             path = SearchThenMean(search, _OVERSTEP, search - _SETTLE)
         model = PrivateMixtureModel(
-            ground.region,
+            ground,
             self.recipe,
             w,
-            ground.count,
-            ground.rows,
             self.preamble.count is not None,
             self.preamble.cap_weight,
             None if self.prior is None else _prior_in_unit(self.prior, ground.region),

@@ -12,7 +12,6 @@ from functools import cached_property
 import numpy as np
 
 from ...blocks.region import Region
-from ...blocks.rounding import U, gamma
 from ...blocks.sensitivity import MomentWeights
 from ...kernels.mixture import Features
 from ...kernels.whitened import (
@@ -21,6 +20,7 @@ from ...kernels.whitened import (
     differences_block_rows,
     pooled_tile_rows,
 )
+from ...linalg import U, gamma
 from ...tree import Array
 from .model import Mixture
 

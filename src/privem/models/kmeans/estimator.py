@@ -26,7 +26,7 @@ from ...estimator.base import Estimator
 from ...estimator.inits import given_centres, row_centres
 from ...estimator.verbose import Verbose, VerboseLloyd
 from ...kernels.nearest import nearest
-from ...parameters import check_float, check_int, check_option
+from ...parameters import check_float, check_int, check_one_start, check_option
 from ...tree import Array
 from .model import Clusters
 from .plan import KMeansPlan
@@ -246,11 +246,8 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Es
 
     def _refuse_exact_only(self) -> None:
         """Refuse what looks at single rows, or fits more than once: it cannot be private."""
-        if self.n_init not in ("auto", 1):
-            raise ValueError(
-                "a private fit cannot use n_init > 1: choosing the best of several fits would read "
-                "the data again; or fit with epsilon=None"
-            )
+        if self.n_init != "auto":
+            check_one_start(self.n_init)
         if callable(self.init) or (isinstance(self.init, str) and self.init != "split"):
             raise ValueError(
                 f"a private fit cannot use init={self.init!r}, which looks at single rows; leave "

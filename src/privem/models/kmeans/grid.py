@@ -34,9 +34,9 @@ from scipy.special import ndtr
 
 from ...blocks import conditions
 from ...blocks.region import Region
-from ...blocks.rounding import gamma
 from ...blocks.sensitivity import capped
 from ...core import Block, Group, Release, Scratch, Stage
+from ...linalg import gamma
 from ...noise.discrete import Discrete
 from ...tree import Array
 

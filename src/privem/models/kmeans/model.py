@@ -11,10 +11,11 @@ from numpy.typing import NDArray
 
 from ...blocks import conditions
 from ...blocks.moments import Frame
-from ...blocks.region import Region, farthest
+from ...blocks.region import farthest
 from ...blocks.sensitivity import MomentWeights
 from ...blocks.shrinkage import clip_radius, consistency, james_stein
 from ...core import Block, Release, Scratch
+from ...ground import Ground
 from ...kernels.nearest import nearest, nearest_block_rows
 from ...linalg import svec
 from ...tree import Array
@@ -140,31 +141,28 @@ class PrivateKMeansModel:
 
     Parameters
     ----------
-    region : Region
+    ground : Ground
     recipe : str
         A key of :data:`privem.models.kmeans.query.KMEANS_RECIPES`.
-    count : float
-        Number of records, public or released.
     fixed_count : bool
-        Whether it is the exact, public number.
+        Whether the number of records is exact and public.
     cap_weight : float
     """
 
-    region: Region
+    ground: Ground
     recipe: str
-    count: float
     fixed_count: bool
     cap_weight: float = 1.0
 
     def query(self, state: SpreadClusters, round: int = 0) -> BoundedClusterQuery:
         """Bounded sums of the records nearest to each centre."""
+        region = self.ground.region
         if self.recipe == "whitened":
-            weights = whitened_weights(self.region.d, clip_radius(self.region.d))
+            weights = whitened_weights(region.d, clip_radius(region.d))
         else:
-            r = self.region.reach
-            weights = MomentWeights(1.0, 1.0 / r, 0.0, r)
+            weights = MomentWeights(1.0, 1.0 / region.reach, 0.0, region.reach)
         return BoundedClusterQuery(
-            state.centres, self.region, weights, state.spread, self.recipe, self.cap_weight
+            state.centres, region, weights, state.spread, self.recipe, self.cap_weight
         )
 
     def m_step(self, state: SpreadClusters, release: Release[BoundedClusterSums]) -> SpreadClusters:
@@ -175,17 +173,17 @@ class PrivateKMeansModel:
         k, d = centres.shape
         count = sums.count / w.w0
         if self.fixed_count:
-            count = count + (self.count - count.sum()) / k
+            count = count + (self.ground.count - count.sum()) / k
         # A count below its own noise says nothing: pretend that much, which moves the centre less.
-        count = np.maximum(count, np.maximum(noise.count / w.w0, 0.02 * self.count / k))
+        count = np.maximum(count, np.maximum(noise.count / w.w0, 0.02 * self.ground.count / k))
         moves = sums.total / (w.w1 * count[:, None])
         deviation = noise.total[:, 0] / (w.w1 * count)
         if self.recipe == "whitened":
             moves = james_stein(moves, deviation**2) * spread
             assert sums.square is not None
             factor = consistency(d, w.radius)
-            square = float(sums.square[0]) / (w.w2 * self.count * d * factor)
+            square = float(sums.square[0]) / (w.w2 * self.ground.count * d * factor)
             spread = spread * math.sqrt(float(np.clip(square, 0.25, 4.0)))
         else:
             moves = james_stein(moves - centres, deviation**2)
-        return SpreadClusters(self.region.inside(centres + moves), spread)
+        return SpreadClusters(self.ground.region.inside(centres + moves), spread)

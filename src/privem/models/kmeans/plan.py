@@ -14,7 +14,7 @@ that matrix is never formed: a few more passes find the axis (:mod:`privem.block
 from __future__ import annotations
 
 from collections.abc import Generator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -183,7 +183,7 @@ class KMeansPlan:
         """Generate the stages."""
         wide = len(self.names) > MANY_COLUMNS
         frame = yield from FramePlan(self.names, self.n_clusters, np.inf if wide else 0.0).stages()
-        best: Fit[Clusters] | None = None
+        model, fits = KMeansModel(frame), []
         for start in self.starts:
             if isinstance(start, np.ndarray):
                 clusters = Clusters(start)
@@ -191,14 +191,10 @@ class KMeansPlan:
                 clusters = yield from SplitStart(frame, self.n_clusters, start).stages()
             fit = yield from lloyd(frame, clusters, self.max_iter, self.tol).stages()
             # The loop's objective is that of the centres before the last step: ask once more.
-            model = KMeansModel(frame)
             why = self._why(fit, frame)
             release = yield Stage(model.query(fit.state), Exact(), "inertia", progress=why)
-            fit = Fit(fit.state, model.objective(fit.state, release), fit.n_iter, fit.converged)
-            if best is None or fit.objective > best.objective:
-                best = fit
-        assert best is not None
-        return frame, best
+            fits.append(replace(fit, objective=model.objective(fit.state, release)))
+        return frame, max(fits, key=lambda fit: fit.objective)
 
     def _why(self, fit: Fit[Clusters], frame: Frame) -> str:
         """Why a run ended, for whoever watches."""

@@ -20,18 +20,16 @@ from typing import Any
 
 import numpy as np
 
-from ...blocks.region import Region
 from ...blocks.sensitivity import MomentWeights
-from ...blocks.shrinkage import clip_radius, consistency, james_stein, soften, soften_each
+from ...blocks.shrinkage import clip_radius, consistency, soften, soften_each
 from ...budget import Allowance, Part
 from ...core import Release, Stage
 from ...em import LateMean, PrivateEM
 from ...ground import Ground, Preamble
 from ...linalg import smat
 from ...tree import Array
-from ..gaussian_mixture.frame import filled, pack
+from ..gaussian_mixture.frame import PrivateGaussian, filled, pack
 from ..gaussian_mixture.model import Mixture
-from ..gaussian_mixture.query import BoundedQuery, BoundedSums
 from .grid import MOST_CELLS, GridStart
 from .model import PrivateKMeansModel, SpreadClusters
 from .query import cluster_releases, whitened_weights
@@ -53,40 +51,31 @@ def frame_sizes(d: int) -> tuple[int, int]:
 
 @dataclass(frozen=True)
 class ClusterFrame:
-    """Mean and covariance in unit coordinates, with parts ``"frame 1"`` and ``"frame 2"``.
-
-    Of many columns the covariance is its diagonal, (d,).
+    """Mean and covariance in unit coordinates; of many columns its diagonal, (d,).
 
     Parameters
     ----------
-    region : Region
-    count, rows : float
-        Number of records, public or released, and a bound on it.
-    allowance : Allowance
+    gaussian : PrivateGaussian
+        Whom to ask.
     guess : float
         Of the records' variance, in squares of the region's reach.
-    cap_weight : float
     """
 
-    region: Region
-    count: float
-    rows: float
-    allowance: Allowance
+    gaussian: PrivateGaussian
     guess: float
-    cap_weight: float = 1.0
 
     def stages(self) -> Generator[Stage, Release[Any], tuple[Array, Array]]:
         """Generate the stages."""
-        d = self.region.d
+        ask, count = self.gaussian.ask, self.gaussian.ground.count
+        region = self.gaussian.ground.region
+        d, unit = region.d, region.reach**2
         # In units of the region's reach nothing is clipped.
-        r, unit = 1.0, self.region.reach**2
         mixture = Mixture("spherical", np.ones(1), np.zeros((1, d)), np.array([unit]))
-        sums, w, sigma = yield from self._ask("frame 1", mixture, MomentWeights(0.0, 0.8, 0.6, r))
-        mean = self._shrunk(sums.total / (w.w1 * self.count), sigma / (w.w1 * self.count))
-        noise = sigma / (w.w2 * self.count)
-        square = float(sums.second[0]) / (w.w2 * self.count) - float(mean @ mean)
-        square = _between(square, noise, self.guess)
-        centre = self.region.inside(mean[None] * self.region.reach)[0]
+        w = MomentWeights(0.0, 0.8, 0.6, 1.0)
+        mean, second, sigma = yield from ask("frame 1", mixture, w)
+        square = float(second) / (w.w2 * count) - float(mean @ mean)
+        square = _between(square, sigma / (w.w2 * count), self.guess)
+        centre = region.inside(mean[None] * region.reach)[0]
         variance = float(np.clip(square * unit / d, _FLOOR, unit))
 
         r = clip_radius(d)
@@ -97,27 +86,15 @@ class ClusterFrame:
         else:
             ball = Mixture("full", np.ones(1), centre[None], np.eye(d)[None] * variance)
             w = MomentWeights.balanced(d, r, count=False)
-        sums, w, sigma = yield from self._ask("frame 2", ball, w)
-        mean = self._shrunk(sums.total / (w.w1 * self.count), sigma / (w.w1 * self.count))
-        noise = sigma / (w.w2 * self.count)
-        second = sums.second[0] / (w.w2 * self.count * consistency(d, r))
+        mean, second, sigma = yield from ask("frame 2", ball, w)
+        noise = sigma / (w.w2 * count)
+        second = second / (w.w2 * count * consistency(d, r))
         if d > _MOST_TURNED:
             white = _nearly_equal(second - mean**2, noise)
         else:
             white = _nearly_round(smat(second, d) - np.outer(mean, mean), noise)
-        centre = self.region.inside((centre + math.sqrt(variance) * mean)[None])[0]
+        centre = region.inside((centre + math.sqrt(variance) * mean)[None])[0]
         return centre, white * variance
-
-    def _ask(
-        self, part: str, mixture: Mixture, w: MomentWeights
-    ) -> Generator[Stage, Release[Any], tuple[BoundedSums, MomentWeights, float]]:
-        query = BoundedQuery(mixture, self.region, w, "whitened", self.rows, self.cap_weight)
-        release = yield Stage(query, self.allowance.noise(part, self.rows), part)
-        return release.statistics, w, release.spread
-
-    @staticmethod
-    def _shrunk(mean: Array, noise: float) -> Array:
-        return np.asarray(james_stein(mean, np.array([noise**2]))[0])
 
 
 def _between(value: float, noise: float, guess: float) -> float:
@@ -220,58 +197,53 @@ class PrivateKMeansPlan:
             # A count below its own noise says nothing, and everything is divided by it.
             least = ground.allowance.multiplier("count") * self.preamble.cap_weight
             ground = replace(ground, count=max(ground.count, least))
-        region, d, k = ground.region, self.preamble.d, self.clusters
         rounds, allowance = self._rounds(ground)
-        # K clusters share the volume: each is about K^(-1/d) as wide as the whole.
-        spread = region.reach / math.sqrt(d) * k ** (-1.0 / d)
-        if self.start is not None:
-            centres = region.inside((self.start - region.centre) / region.scale)
-        else:
-            # Given bounds are taken to be filled; estimated ones are some eight scales away.
-            guess = 1 / 3 if self.preamble.region is not None else 1 / 30
-            frame = ClusterFrame(
-                region, ground.count, ground.rows, allowance, guess, self.preamble.cap_weight
-            )
-            # Gaussian noise has no place in a pure fit, whose bounds are given: they are filled.
-            pure = self.preamble.pure
-            middle, covariance = filled(region) if pure else (yield from frame.stages())
-            if self.recipe in _GRIDDED:
-                start = GridStart(
-                    region,
-                    ground.count,
-                    region.inside(middle[None])[0],
-                    covariance,
-                    k,
-                    allowance.noise("grid", ground.rows),
-                    self.rng,
-                    self.preamble.cap_weight,
-                )
-                centres, square = yield from start.stages()
-                spread = max(math.sqrt(square / d), _NARROWEST)
-            else:
-                centres = region.inside(pack(middle, covariance, k, self.rng))
-                variances = covariance if covariance.ndim == 1 else np.diag(covariance)
-                spread = math.sqrt(float(variances.mean())) * k ** (-1.0 / d)
-        each = len(cluster_releases(self.recipe, k, d))
-        state = SpreadClusters(centres, spread)
+        ground = replace(ground, allowance=allowance)
+        state = yield from self._start(ground)
         model = PrivateKMeansModel(
-            region,
-            self.recipe,
-            ground.count,
-            self.preamble.count is not None,
-            self.preamble.cap_weight,
+            ground, self.recipe, self.preamble.count is not None, self.preamble.cap_weight
         )
-        path = LateMean(state, rounds, "centres")
+        each = len(cluster_releases(self.recipe, *state.centres.shape))
         em = PrivateEM(
             model,
             state,
             rounds,
             lambda t: allowance.noise("em", ground.rows, each * rounds),
-            path,
+            LateMean(state, rounds, "centres"),
             "k-means",
         )
         state = yield from em.stages()
-        return PrivateKMeansFit(region.to_data(state.centres), rounds, ground)
+        return PrivateKMeansFit(ground.region.to_data(state.centres), rounds, ground)
+
+    def _start(self, ground: Ground) -> Generator[Stage, Release[Any], SpreadClusters]:
+        region, d, k = ground.region, self.preamble.d, self.clusters
+        # K clusters share the volume: each is about K^(-1/d) as wide as the whole.
+        narrower = k ** (-1.0 / d)
+        if self.start is not None:
+            centres = region.inside((self.start - region.centre) / region.scale)
+            return SpreadClusters(centres, region.reach / math.sqrt(d) * narrower)
+        # Given bounds are taken to be filled; estimated ones are some eight scales away.
+        guess = 1 / 3 if self.preamble.region is not None else 1 / 30
+        frame = ClusterFrame(PrivateGaussian(ground, self.preamble.cap_weight), guess)
+        # Gaussian noise has no place in a pure fit, whose bounds are given: they are filled.
+        pure = self.preamble.pure
+        middle, covariance = filled(region) if pure else (yield from frame.stages())
+        if self.recipe in _GRIDDED:
+            start = GridStart(
+                region,
+                ground.count,
+                region.inside(middle[None])[0],
+                covariance,
+                k,
+                ground.allowance.noise("grid", ground.rows),
+                self.rng,
+                self.preamble.cap_weight,
+            )
+            centres, square = yield from start.stages()
+            return SpreadClusters(centres, max(math.sqrt(square / d), _NARROWEST))
+        centres = region.inside(pack(middle, covariance, k, self.rng))
+        variances = covariance if covariance.ndim == 1 else np.diag(covariance)
+        return SpreadClusters(centres, math.sqrt(float(variances.mean())) * narrower)
 
     def _rounds(self, ground: Ground) -> tuple[int, Allowance]:
         """How many iterations, and the allowance; where they would only move noise, none.

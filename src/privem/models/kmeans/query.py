@@ -20,11 +20,11 @@ import numpy as np
 
 from ...blocks import conditions
 from ...blocks.region import Region
-from ...blocks.rounding import gamma
 from ...blocks.sensitivity import MomentWeights, apart, capped, check_bounded
 from ...core import Block, Group, Scratch
 from ...kernels.nearest import nearest_block_rows, nearest_centre
 from ...kernels.scratch import short_buffers
+from ...linalg import gamma
 from ...tree import Array
 
 # Recipes by name, and the kind of their noise.

@@ -23,8 +23,8 @@ from ...blocks.bounded_sums import BoundedSum, Cell, InRegion, OuterSum, one_gro
 from ...blocks.conditions import ordinary
 from ...blocks.gradient import Gradient
 from ...blocks.region import Region
-from ...blocks.rounding import gamma
 from ...core import Block, Group, Scratch
+from ...linalg import gamma
 from ...tree import Array
 
 

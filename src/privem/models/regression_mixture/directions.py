@@ -18,10 +18,9 @@ import numpy as np
 
 from ...blocks import conditions
 from ...blocks.region import Region
-from ...blocks.rounding import U, gamma
 from ...blocks.sensitivity import capped
 from ...core import Block, Group, Scratch
-from ...linalg import smat, svec
+from ...linalg import U, gamma, smat, svec
 from ...tree import Array
 from .model import Regressions
 

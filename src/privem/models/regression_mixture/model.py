@@ -21,12 +21,11 @@ import numpy as np
 
 from ...blocks import conditions
 from ...blocks.region import Region, farthest
-from ...blocks.rounding import U, gamma
 from ...blocks.sensitivity import MomentWeights, capped
 from ...blocks.shrinkage import consistency, james_stein, operator_noise, soften, soften_each
 from ...core import Block, Group, Release, Scratch
 from ...kernels.mixture import log_normaliser
-from ...linalg import smat, svec
+from ...linalg import U, gamma, smat, svec
 from ...tree import Array
 
 __all__ = [

@@ -179,7 +179,7 @@ class PrivateRegressionsPlan:
         ground = yield from self.preamble.stages(allowance)
         ground = self._with_known(ground)
         region, q, cap = ground.region, self.preamble.d, self.preamble.cap_weight
-        frame = PrivateGaussian(region, ground.count, ground.rows, ground.allowance, cap)
+        frame = PrivateGaussian(ground, cap)
         mean, covariance = yield from frame.stages()
         one = one_regression(mean, covariance, _UNIT_FLOOR)
         w = MomentWeights.balanced(q, clip_radius(q, _LOCAL_TAIL if self.local else _TAIL))

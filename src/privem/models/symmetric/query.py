@@ -27,8 +27,8 @@ from ...blocks.bounded_sums import BoundedSum, Cell, InRegion, OuterSum, one_gro
 from ...blocks.bounding import Clip
 from ...blocks.gradient import Gradient
 from ...blocks.region import Region
-from ...blocks.rounding import U, gamma
 from ...core import Block, Group, Scratch
+from ...linalg import U, gamma
 from ...tree import Array
 
 
