@@ -22,8 +22,8 @@ if TYPE_CHECKING:
         MissingCovariateRegression as MissingCovariateRegression,
     )
     from .models.regression_mixture.estimator import RegressionMixture as RegressionMixture
-    from .models.symmetric.mixture import SymmetricMixture as SymmetricMixture
-    from .models.symmetric.regression import (
+    from .models.symmetric.estimator import SymmetricMixture as SymmetricMixture
+    from .models.symmetric.estimator import (
         SymmetricRegressionMixture as SymmetricRegressionMixture,
     )
 else:

@@ -1,27 +1,32 @@
 """What every private fit stands on: how many records there are, and where they lie.
 
 :class:`Preamble` releases the count, unless it is public, and finds bounds that nobody gave by
-noisy histograms, paid out of the budget.
+noisy histograms, paid out of the budget. :class:`NormBounds` finds balls about the origin instead,
+for models that need no more.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Generator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from .blocks.histograms import (
+    HALF_OCTAVES,
     LOWEST_OCTAVE,
     MOST_ROWS,
     OCTAVES,
     CountQuery,
     Histogram,
+    NormQuery,
     OctaveQuery,
     PlaceQuery,
+    upper_edge,
 )
 from .blocks.region import Region
 from .budget import WHERE_PURE, Allowance, Part, Terms
@@ -63,8 +68,16 @@ class Ground:
     count: float
     rows: float
     region: Region
-    found: Array | None
+    found: NDArray[np.bool_] | None
+    """For each region that had to be found, whether it was; ``None``: all were given."""
     allowance: Allowance
+    cap_weight: float = 1.0
+    target: Region | None = None
+    """The region of a target, where the model has one of its own for it."""
+
+    def stage(self, query: Any, part: str, name: str | None = None) -> Stage:
+        """The release of a query, out of a part of the allowance; ``name``: if not the part's."""
+        return Stage(query, self.allowance.noise(part, self.rows), name or part)
 
 
 @dataclass(frozen=True)
@@ -137,12 +150,12 @@ class Preamble:
             count = max(noisy, 1.0)
             rows = self._rows(noisy, slack, release.spread, allowance)
         if self.region is not None:
-            return Ground(count, rows, self.region, None, allowance)
+            return Ground(count, rows, self.region, None, allowance, self.cap_weight)
         if allowance.adaptive:
             allowance = self._more_for_bounds(allowance, count)
         bounds = PrivateBounds(self.d, rows, allowance, self.isotropic)
         region, found = yield from bounds.stages()
-        return Ground(count, rows, region, found, allowance)
+        return Ground(count, rows, region, found, allowance, self.cap_weight)
 
     def _rows(self, noisy: float, slack: float, spread: float, allowance: Allowance) -> float:
         """A bound on the sum of weights."""
@@ -204,6 +217,65 @@ class PrivateBounds:
         centre = np.where(found, centre, 0.0)
         half = np.where(found, _WIDTH * scale, 1.0)
         return Region.box(centre - half, centre + half, self.isotropic), found
+
+
+@dataclass(frozen=True)
+class NormBounds:
+    """Regions of the features and of a target; those nobody gave are balls about the origin.
+
+    Their radii are found from a histogram of norms, of the features and of the target.
+
+    Parameters
+    ----------
+    region, target : Region or None
+        As given.
+    widths : tuple of int
+        How many columns each has: ``(d,)``, or ``(d, 1)`` where there is a target.
+    """
+
+    region: Region | None
+    target: Region | None
+    widths: tuple[int, ...]
+
+    @property
+    def needed(self) -> bool:
+        """Whether there is anything to find."""
+        return any(given is None for given in self._given())
+
+    def _given(self) -> list[Region | None]:
+        return [self.region, self.target][: len(self.widths)]
+
+    def parts(self, share: float) -> list[Part]:
+        """The part of the allowance spent here."""
+        numbers = len(self.widths) * HALF_OCTAVES
+        return [Part("norms", share, [("gaussian", numbers)])] if self.needed else []
+
+    def stages(self, ground: Ground) -> Generator[Stage, Release[Any], Ground]:
+        """Generate the stages; the ground with these regions in place of its own."""
+        regions, found = self._given(), None
+        if self.needed:
+            release = yield ground.stage(NormQuery(self.widths), "norms")
+            radii = [_edge(row, release.spread) for row in release.statistics.counts]
+            found = np.array([r is not None for r in radii]) | [g is not None for g in regions]
+            regions = [
+                given or Region.around_origin(1.0 if r is None else r, d)
+                for given, r, d in zip(regions, radii, self.widths, strict=True)
+            ]
+        assert regions[0] is not None
+        target = regions[1] if len(regions) > 1 else None
+        return replace(ground, region=regions[0], target=target, found=found)
+
+
+def _edge(counts: Array, deviation: float) -> float | None:
+    """A radius beyond which nothing stands out of the noise, and more; None if nothing does."""
+    windows = _windows(counts[None])
+    noise = math.sqrt(3) * deviation
+    if not _stands_out(windows, noise)[0]:
+        return None
+    threshold, last = 2.5 * noise, int(windows.argmax())
+    while last + 1 < len(counts) and windows[0, last + 1] > threshold:
+        last += 1
+    return upper_edge(min(last + 1, len(counts) - 1))
 
 
 def place_rounds(d: int) -> tuple[int, tuple[float, ...]]:

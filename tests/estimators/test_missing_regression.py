@@ -13,8 +13,9 @@ from sklearn.linear_model import LinearRegression
 import privem
 from privem import MissingCovariateRegression
 from privem.core import Block, Release, Scratch
-from privem.models.missing_regression.model import MissingCovariateModel, MissingQuery, scoring
+from privem.models.missing_regression.model import MissingCovariateModel, MissingQuery
 from privem.models.missing_regression.query import MissingCovariateGradient
+from privem.models.missing_regression.scoring import scoring
 from privem.models.symmetric.model import Symmetric
 
 

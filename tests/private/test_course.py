@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from privem.blocks.shrinkage import james_stein
-from privem.models.symmetric.course import Course, shortened
 from privem.models.symmetric.model import Symmetric
+from privem.models.symmetric.path import WeightedSteps, shortened
 
 
 def test_without_noise_a_step_is_taken_whole():
@@ -43,11 +43,11 @@ def test_noise_longer_than_the_start_s_distance_moves_it_little(noise, steps):
     size = (state.beta @ state.beta + 1) / 16
     moved = []
     for _ in range(40):
-        course = Course.begin(state)
+        so_far = WeightedSteps.begin(state)
         for _ in range(steps):
             step = rng.normal(size=d) * np.sqrt(noise * size * steps / d)
-            course = course.to(state, step, noise * size * steps / d)
-        moved.append(np.sum((course.estimate() - state.beta) ** 2))
+            so_far = so_far.to(state.beta + step, noise * size * steps / d)
+        moved.append(np.sum((so_far.estimate() - state.beta) ** 2))
     assert np.mean(moved) <= 0.25 * size * 1.2
 
 
@@ -55,38 +55,39 @@ def test_the_first_steps_count_where_noise_is_large_and_are_forgotten_where_it_i
     state = Symmetric(np.array([3.0, 0.0]), 1.0)
     away, near = np.array([-0.5, 0.0]), np.array([0.1, 0.0])
     for variance, counts in ((1e3, 0.5), (1e-9, 0.0)):
-        course = Course.begin(state).to(state, away, variance).to(state, near, variance)
-        mean = course.total / course.weight - state.beta
+        so_far = WeightedSteps.begin(state)
+        so_far = so_far.to(state.beta + away, variance).to(state.beta + near, variance)
+        mean = so_far.total / so_far.weight - state.beta
         share = (near - mean)[0] / (near - away)[0]
         assert share == pytest.approx(counts, abs=0.06)
         noise = (share**2 + (1 - share) ** 2) * variance
-        assert course.blur / course.weight**2 == pytest.approx(noise)
+        assert so_far.blur / so_far.weight**2 == pytest.approx(noise)
 
 
 def test_after_a_step_that_is_long_beyond_doubt_those_before_are_forgotten():
     """In two dimensions noise of variance one hardly exceeds 2 + 2 sqrt 4 = 6; twice that is 12."""
     first, second = (Symmetric(np.array([b, 0.0]), 1.0) for b in (3.0, 4.0))
-    course = Course.begin(first).to(first, np.array([0.5, 0.0]), 1.0)
-    assert course.believing(second, np.array([0.0, 3.4]), 1.0) is course
-    forgetful = course.believing(second, np.array([0.0, 3.5]), 1.0)
+    so_far = WeightedSteps.begin(first).to(first.beta + [0.5, 0.0], 1.0)
+    assert so_far.believing(second.beta, second.beta + [0.0, 3.4], 1.0) is so_far
+    forgetful = so_far.believing(second.beta, second.beta + [0.0, 3.5], 1.0)
     assert forgetful.start is second.beta
-    assert forgetful.size == course.size
+    assert forgetful.size == so_far.size
     assert forgetful.weight == 0
 
 
 def test_where_the_start_may_be_anywhere_the_first_half_is_forgotten():
     states = [Symmetric(np.array([float(t), 1.0]), 1.0) for t in range(6)]
-    course = Course.begin(states[0], False)
+    so_far = WeightedSteps.begin(states[0], False)
     for t in range(1, 6):
-        course = course.resumed(states[t], False, t, 6).to(states[t], np.ones(2), 1.0)
-        assert course.start[0] == min(t, 3)
-    given = Course.begin(states[0])
+        so_far = so_far.resumed(states[t], False, t, 6).to(states[t].beta + 1, 1.0)
+        assert so_far.start[0] == min(t, 3)
+    given = WeightedSteps.begin(states[0])
     assert given.resumed(states[2], True, 2, 6) is given
 
 
 def test_many_steps_without_noise_overflow_nothing():
     state = Symmetric(np.ones(3), 0.0)
-    course = Course.begin(state)
+    so_far = WeightedSteps.begin(state)
     for _ in range(5000):
-        course = course.to(state, np.zeros(3), 0.0)
-    np.testing.assert_allclose(course.estimate(), np.ones(3))
+        so_far = so_far.to(state.beta, 0.0)
+    np.testing.assert_allclose(so_far.estimate(), np.ones(3))

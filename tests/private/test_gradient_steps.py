@@ -4,8 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from privem.blocks.shrinkage import james_stein
-from privem.models.symmetric.gradient_plan import stands_out
+from privem.blocks.shrinkage import james_stein, stands_out
 
 
 def test_without_noise_a_step_is_taken_whole():

@@ -58,6 +58,19 @@ def james_stein(moves: Array, variance: Array) -> Array:
     return np.asarray(moves * np.maximum(0.0, 1.0 - explained)[:, None])
 
 
+def stands_out(step: Array, variance: float, size: float) -> Array:
+    """A step less what its noise, of this variance in each entry, explains or may explain.
+
+    James and Stein take off the expected squared length of the noise. Where that is larger than
+    ``size``, the square of what a step may sensibly be (the residuals' variance), whatever is left
+    over is likely to be noise too: up to two deviations more are taken off.
+    """
+    d = step.size
+    doubt = min(2.0, d * variance / max(size, 1e-300))
+    explained = variance * (d + doubt * math.sqrt(2 * d))
+    return np.asarray(step * max(0.0, 1.0 - explained / max(float(np.sum(step**2)), 1e-300)))
+
+
 def rounder(matrix: Array, deviation: float) -> tuple[Array, float]:
     """A symmetric matrix shrunk towards a multiple of the identity by what its noise explains.
 

@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from ...advice import advise, advise_at_end
+from ...advice import advise
 from ...blocks.region import Region
 from ...budget import Terms
 from ...core import Block, Scratch
@@ -20,11 +20,9 @@ from ...parameters import check_array_shape
 from ...tree import Array
 from ..symmetric.base import GradientEstimator
 from ..symmetric.model import Symmetric
+from ..symmetric.plan import GradientFit
 from .model import log_density
-from .plan import MissingPlan
-from .private_plan import MissingTask, PrivateMissingFit, PrivateMissingPlan
-
-__all__ = ["MissingCovariateRegression"]
+from .plan import MissingPlan, PrivateMissingPlan
 
 
 @dataclass(repr=False, eq=False, kw_only=True)
@@ -155,28 +153,16 @@ class MissingCovariateRegression(GradientEstimator):
             del self.lower_bound_
 
     def _private_plan(self, table: Table, terms: Terms) -> PrivateMissingPlan:
-        d = self.n_features_in_
-        region, target = self._region(d), self._target_region()
-        self._warn_unscaled(region, target)
-        method = "scoring" if self.method == "auto" else self.method
-        missing = self._given_missing(d)
-        task = MissingTask(d=d, method=method, missing=missing, **self._settings(terms))
-        norms = region is None or target is None
-        preamble = self._ungrounded(table, terms, task.iterations, norms)
-        return PrivateMissingPlan(task, preamble, region, target)
+        bounds = self._norm_bounds()
+        self._warn_unscaled(bounds.region, bounds.target)
+        settings = self._settings(terms, "em" if self.method == "auto" else self.method)
+        missing = self._given_missing(settings.d)
+        preamble = self._ungrounded(table, terms, settings, bounds)
+        return PrivateMissingPlan(settings, preamble, bounds, missing)
 
-    def _set_private(
-        self, result: PrivateMissingFit, plan: PrivateMissingPlan, terms: Terms
-    ) -> None:
-        self._set_beta(result.state)
-        self.n_iter_, self.missing_probability_ = result.iterations, result.missing
-        if not result.found:
-            advise_at_end(
-                "no bounds stood out of the noise: a ball of radius 1 was used; give bounds= and "
-                "target_bounds=, or use more records or a larger epsilon",
-            )
-        self.bounds_ = result.ground.region.sides
-        self.target_bounds_ = tuple(float(side[0]) for side in result.target.sides)
+    def _set_private(self, result: GradientFit, plan: PrivateMissingPlan, terms: Terms) -> None:
+        super()._set_private(result, plan, terms)
+        self.missing_probability_ = result.missing
 
     def _known(self, plan: Any, terms: Terms) -> dict[str, str]:
         given = {} if self.missing_probability is None else {"missing_probability": "given"}

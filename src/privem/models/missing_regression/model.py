@@ -22,17 +22,7 @@ from ...blocks.region import farthest
 from ...core import Block, Release, Scratch
 from ...linalg import smat, svec
 from ...tree import Array
-from ..symmetric.model import Symmetric, _solve
-
-__all__ = [
-    "MissingCovariateModel",
-    "MissingQuery",
-    "MissingSums",
-    "corrected",
-    "log_density",
-    "scoring",
-    "typical_length",
-]
+from ..symmetric.model import Symmetric, accepted, least_squares
 
 # Coefficients below the one and variances above the other keep (r/D) b_mis, its square and r^2/D
 # far from overflow.
@@ -134,15 +124,9 @@ class MissingCovariateModel:
             return state
         with np.errstate(over="ignore", invalid="ignore"):
             second, cross = smat(sums.second / count, len(state.beta)), sums.cross / count
-            beta = _solve(second, cross)
-            left = float(sums.square) / count - 2 * beta @ cross + beta @ second @ beta
-        if not (np.isfinite(beta).all() and np.abs(beta).max(initial=0.0) < _LARGEST):
-            return state
-        if self.variance is not None:
-            return Symmetric(beta, self.variance)
-        if not math.isfinite(left):
-            return Symmetric(beta, state.variance)
-        return Symmetric(beta, float(np.clip(left, max(self.floor, _LEAST), 1e150)))
+            beta = least_squares(second, cross)
+            left = float(float(sums.square) / count - 2 * beta @ cross + beta @ second @ beta)
+        return accepted(self, state, beta, left, _LEAST, _LARGEST)
 
     def objective(self, state: Symmetric, release: Release[MissingSums]) -> float:
         """Mean log-likelihood of y given what was observed of x."""
@@ -162,42 +146,8 @@ def corrected(cross: Array, second: Array, observed: Array) -> tuple[Array, Arra
     return np.where(observed > 0, cross / seen, 0.0), np.where(alive, second / pairs, 0.0)
 
 
-def scoring(
-    state: Symmetric, missing: Array, clip: float, cap: float, records: int = 40_000
-) -> tuple[Array, Array]:
-    """What bounded gradients and squares look like under the model: no data, only ``state``.
-
-    A fixed simulation of records whose entries are missing with probability ``missing`` (d,): f =
-    (gradient clipped at ``clip``; squared residual capped at ``cap``) and the score S of (b, s).
-    Returns E f, and J = E f S': the mean of f moves by J times a small change of the parameters.
-    """
-    rng = np.random.default_rng(20_000)
-    b, s, d = state.beta, state.variance, len(state.beta)
-    hidden = rng.random((records, d)) < missing
-    x = np.where(hidden, 0.0, rng.standard_normal((records, d)))
-    total = s + hidden @ b**2
-    r = rng.standard_normal(records) * np.sqrt(total)
-    share = s / total
-    even = hidden * b * (share * (r**2 / total - 1))[:, None]
-    g = x * (r * share)[:, None] + even
-    score = np.concatenate([g / s, ((r**2 / total - 1) / (2 * total))[:, None]], axis=1)
-    size = np.linalg.norm(g, axis=1, keepdims=True)
-    factor = 1 / np.maximum(size / clip, 1.0)
-    squares = np.minimum((r * share) ** 2 + (total - s) * share, cap)
-    f = np.concatenate([g * factor, squares[:, None]], axis=1)
-    # The part that is odd in r has mean zero, which the simulation need not find out. (The length
-    # is even in r: observed and missing entries are different ones.)
-    mean = np.append((even * factor).mean(axis=0), squares.mean())
-    return mean, (f - f.mean(axis=0)).T @ score / records
-
-
-def typical_length(state: Symmetric, missing: Array) -> float:
-    """Root mean square length of a gradient under the model, for entries missing so often."""
-    rng = np.random.default_rng(20_001)
-    b, s = state.beta, state.variance
-    hidden = rng.random((2000, len(b))) < missing
-    extra = hidden @ b**2
-    total = s + extra
-    share = s / total
-    seen = np.maximum((~hidden).sum(axis=1), 1)  # a length is not zero, even where nothing is seen
-    return math.sqrt(float(np.mean(s * share * seen + 2 * extra * share**2)))
+def from_moments(cross: Array, second: Array, square: float, floor: float) -> Symmetric:
+    """Least squares from E x y, E x x' and E y^2, however little they fit together."""
+    beta = least_squares(second, cross)
+    left = square - 2 * float(beta @ cross) + float(beta @ second @ beta)
+    return Symmetric(beta, max(left, floor))

@@ -7,15 +7,18 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from ...advice import advise_at_end
 from ...blocks.region import Region
 from ...budget import Terms
 from ...data.table import Table
 from ...em import Fit
 from ...estimator.base import Estimator
-from ...ground import Preamble
+from ...ground import NormBounds, Preamble
 from ...parameters import check_array_shape, check_float, check_int, check_option, check_sizes
 from ...tree import Array
+from .gradient_em import GradientSettings
 from .model import Symmetric
+from .plan import GradientFit
 
 # People who answer once are spread over fewer rounds, as noise is what limits them.
 _LOCAL_ROUNDS = 3
@@ -76,43 +79,75 @@ class GradientEstimator(Estimator):
             return None
         return check_array_shape("init", self.init, (self.n_features_in_,))
 
-    def _settings(self, terms: Terms) -> dict[str, Any]:
-        """What the plans of all of them are told."""
+    def _settings(self, terms: Terms, method: str) -> GradientSettings:
+        """What the private plans of all of them are told."""
         rounds = _LOCAL_ROUNDS if self._local and self.n_iter is None else self.n_iter
-        return {
-            "mechanism": "clip" if self.mechanism == "auto" else self.mechanism,
-            "n_iter": rounds,
-            "most": self.max_iter,
-            "variance": self.noise_variance,
-            "init": self._given_init(),
-            "clip": self.clip,
-            "tau": self.tau,
-            "step": self.step,
-            "averaging": bool(self.averaging),
+        return GradientSettings(
+            self.n_features_in_,
+            method,
+            mechanism="clip" if self.mechanism == "auto" else self.mechanism,
+            n_iter=rounds,
+            most=self.max_iter,
+            variance=self.noise_variance,
+            init=self._given_init(),
+            clip=self.clip,
+            tau=self.tau,
+            step=self.step,
+            averaging=bool(self.averaging),
             # On devices everyone answers once anyway.
-            "partition": self.batch == "partition" and not self._local,
-            "terms": (terms.epsilon, terms.delta, self.failure),
-        }
+            partition=self.batch == "partition" and not self._local,
+            terms=(terms.epsilon, terms.delta, self.failure),
+        )
 
-    def _ungrounded(self, table: Table, terms: Terms, iterations: int, norms: bool) -> Preamble:
-        """The count alone: these plans find their own region, if ``norms`` says that they must."""
-        if self._local and norms:
-            both = " and target_bounds" if hasattr(self, "target_bounds") else ""
+    def _norm_bounds(self) -> NormBounds:
+        """The regions that bounds mean; those not given have to be found."""
+        d = self.n_features_in_
+        if self._target:
+            return NormBounds(self._region(d), self._target_region(), (d, 1))
+        return NormBounds(self._region(d), None, (d,))
+
+    def _ungrounded(
+        self, table: Table, terms: Terms, settings: GradientSettings, bounds: NormBounds
+    ) -> Preamble:
+        """The count alone: these plans find their own regions."""
+        if self._local and bounds.needed:
+            both = " and target_bounds" if self._target else ""
             raise ValueError(
                 f"trust='local' needs bounds{both}: nobody may look at all records to find them"
             )
-        d, people = self.n_features_in_, table.people
-        count = people.public_count(terms.neighbours)
-        if count is not None and iterations > count:
+        count = table.people.public_count(terms.neighbours)
+        if count is not None and settings.iterations > count:
             raise ValueError(
-                f"n_iter={iterations} iterations are more than n_samples={int(count)} records"
+                f"n_iter={settings.iterations} iterations are more than n_samples={int(count)} "
+                "records"
             )
-        return Preamble.of(terms, people, d, Region.around_origin(1.0, d))
+        return Preamble.of(terms, table.people, settings.d, Region.around_origin(1.0, settings.d))
 
     def _set_beta(self, state: Symmetric) -> None:
         """Set coefficients and variance."""
         self.noise_variance_ = float(state.variance)
         setattr(self, self._saved[0], state.beta)
+
+    def _set_private(self, result: GradientFit, plan: Any, terms: Terms) -> None:
+        self._set_beta(result.state)
+        self.n_iter_, ground = plan.settings.iterations, result.ground
+        self.bounds_ = ground.region.sides
+        if ground.target is not None:
+            self.target_bounds_ = tuple(float(side[0]) for side in ground.target.sides)
+        if ground.found is not None and not ground.found.all():
+            both = " and target_bounds=" if self._target else ""
+            advise_at_end(
+                f"no bounds stood out of the noise: a ball of radius 1 was used; give bounds={both}"
+                ", or use more records or a larger epsilon",
+            )
+        if result.lost:
+            # From the noise and the paid count alone: it says nothing about the data unpaid for.
+            how = "about " if plan.preamble.count is None else ""
+            advise_at_end(
+                f"{how}{ground.count:,.0f} records are too few for a start in {plan.settings.d} "
+                f"dimensions at epsilon={terms.epsilon:g}: its direction is mostly noise; give "
+                "init=, or use more records, fewer features or a larger epsilon",
+            )
 
     def _set_exact(self, result: Fit[Symmetric], table: Table) -> None:
         self._set_beta(result.state)

@@ -29,7 +29,7 @@ def _regression_case(s: Any) -> AuditCase:
 MODELS: tuple[Declaration, ...] = (
     Declaration(
         "SymmetricMixture",
-        "models.symmetric.mixture",
+        "models.symmetric.estimator",
         "symmetric",
         "a row is b or -b, plus noise",
         queries=("models.symmetric.model", "models.symmetric.query"),
@@ -38,7 +38,7 @@ MODELS: tuple[Declaration, ...] = (
     ),
     Declaration(
         "SymmetricRegressionMixture",
-        "models.symmetric.regression",
+        "models.symmetric.estimator",
         "symmetric-regression",
         "the target is <b, x> or -<b, x>, plus noise",
         target=True,

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -18,8 +19,6 @@ from ...blocks.region import farthest
 from ...core import Block, Release, Scratch
 from ...linalg import smat, svec
 from ...tree import Array
-
-__all__ = ["Symmetric", "SymmetricModel", "SymmetricQuery", "SymmetricSums", "log_cosh"]
 
 _LEAST = 1e-150
 _MOST = 1e150
@@ -143,24 +142,39 @@ class SymmetricModel:
                 beta, fitted = total, float(total @ total)
             else:
                 matrix = smat(sums.second / count, len(total))
-                beta = _solve(matrix, total)
+                beta = least_squares(matrix, total)
                 # b' (sum x x') b = b' (sum s y x) at the solution; where a floor moved it, not.
                 fitted = 2 * float(beta @ total) - float(beta @ matrix @ beta)
-        if not (np.isfinite(beta).all() and np.abs(beta).max(initial=0.0) < _MOST):
-            return state
-        if self.variance is not None:
-            return Symmetric(beta, self.variance)
         variance = (square - fitted) / (1 if self.target else len(beta))
-        if not math.isfinite(variance):
-            return Symmetric(beta, state.variance)
-        return Symmetric(beta, float(np.clip(variance, max(self.floor, _LEAST), _MOST)))
+        return accepted(self, state, beta, variance, _LEAST, _MOST)
 
     def objective(self, state: Symmetric, release: Release[SymmetricSums]) -> float:
         """Mean log-likelihood (of y given x)."""
         return float(release.statistics.likelihood / release.statistics.count)
 
 
-def _solve(matrix: Array, vector: Array) -> Array:
+def accepted(
+    model: Any, old: Symmetric, beta: Array, variance: float, least: float, largest: float
+) -> Symmetric:
+    """New parameters, of which whatever is not a sensible number leaves the old ones.
+
+    Parameters
+    ----------
+    model
+        With ``variance``, if that is known, and ``floor``, the least that an estimate may be.
+    least, largest : float
+        The smallest variance and the largest coefficient with which nothing overflows.
+    """
+    if not (np.isfinite(beta).all() and np.abs(beta).max(initial=0.0) < largest):
+        return old
+    if model.variance is not None:
+        return Symmetric(beta, model.variance)
+    if not math.isfinite(variance):
+        return Symmetric(beta, old.variance)
+    return Symmetric(beta, float(np.clip(variance, max(model.floor, least), _MOST)))
+
+
+def least_squares(matrix: Array, vector: Array) -> Array:
     """The least-squares solution; eigenvalues that are noise count as none."""
     if not (np.isfinite(matrix).all() and np.isfinite(vector).all()):
         return np.full_like(vector, np.nan)

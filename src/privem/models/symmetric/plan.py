@@ -1,28 +1,30 @@
-"""Exact fits of the symmetric models: a spectral start, then EM."""
+"""Fits of the symmetric models: a spectral start, then EM, exact or private."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 
+from ...blocks.bounding import PRODUCT, VECTOR, best_radius
+from ...blocks.gradient import Gradient
 from ...blocks.moments import FramePlan
-from ...blocks.region import Region
+from ...budget import Allowance, Part
 from ...core import Release, Stage
-from ...em import ExactEM, Fit
-from ...linalg import floor_eigenvalues, invert_cholesky, smat
-from ...noise.exact import Exact
+from ...em import ExactEM, Fit, PrivateEM
+from ...ground import Ground, NormBounds, Preamble
 from ...tree import Array
+from .gradient_em import ClippedEM, GradientSettings, em_noise, iteration_noise
 from .model import Symmetric, SymmetricModel
-from .query import DirectionsQuery
-
-__all__ = ["SymmetricPlan"]
+from .path import NoisyState, ShrunkPath
+from .query import SymmetricGradient, SymmetricRegressionGradient
+from .start import PrivateStart, Start, exact_start, signed
 
 _LEAST = 1e-9  # Smallest noise variance an estimate may have, of the records' mean square.
-_NO_CAP = 2.0**100  # On weights; a number, as federations carry no infinity.
+_NORMS_SHARE = 0.05
 
 
 @dataclass(frozen=True)
@@ -54,54 +56,99 @@ class SymmetricPlan:
         """Generate the stages."""
         frame = yield from FramePlan(self.names).stages()
         second = frame.covariance + np.outer(frame.mean, frame.mean)
-        total = float(second[-1, -1] if self.regression else np.trace(second))
-        unit = total / (1 if self.regression else len(second))
+        unit = float(second[-1, -1] if self.regression else np.trace(second) / len(second))
         floor = _LEAST * unit if unit > 0 else 1.0
-        start = yield from self._start(second, total, floor)
+        start = yield from exact_start(second, self.regression, self.variance, self.init, floor)
         model = SymmetricModel(self.regression, self.variance, floor)
         em = ExactEM(model, start, self.max_iter, lambda change, old, new: abs(change) < self.tol)
         fit = yield from em.stages()
         if self.init is not None:
             return fit
         # b and -b are one model. Where rows are fewer than columns, rounding picks the start.
-        return replace(fit, state=replace(fit.state, beta=_signed(fit.state.beta)))
+        return replace(fit, state=replace(fit.state, beta=signed(fit.state.beta)))
 
-    def _start(
-        self, second: Array, total: float, floor: float
-    ) -> Generator[Stage, Release[Any], Symmetric]:
-        if not self.regression:
-            values, vectors = np.linalg.eigh(second)
-            d = len(second)
-            rest = (total - values[-1]) / (d - 1) if d > 1 else total / 2
-            variance = self.variance if self.variance is not None else max(float(rest), floor)
-            beta = _signed(vectors[:, -1])
-            beta = beta * math.sqrt(max(float(values[-1]) - variance, 0.05 * total / d))
-        else:
-            variance = self.variance if self.variance is not None else max(total / 2, floor)
-            beta = np.zeros(len(second) - 1)
-            if self.init is None:
-                beta = yield from self._slope(second[:-1, :-1], total, variance)
-        return Symmetric(beta if self.init is None else self.init, variance)
 
-    def _slope(
-        self, second: Array, total: float, variance: float
-    ) -> Generator[Stage, Release[Any], Array]:
-        """Along the direction in which large targets lie, in whitened coordinates."""
-        d, size = len(second), float(np.trace(second))
-        floors = np.maximum(1e-9 * np.diag(second), 1e-9 * size / d + 1e-300)
-        whitener = invert_cholesky(floor_eigenvalues(second, floors))
-        # A region far beyond all records: nothing is pulled in.
-        region = Region.around_origin(1e9 * math.sqrt(size) + 1e-150, d)
-        target = Region.around_origin(1e9 * math.sqrt(total) + 1e-150, 1)
-        query = DirectionsQuery(
-            region, math.sqrt(d) / 2, whitener, target, max(total, 1e-300), cap_weight=_NO_CAP
+@dataclass(frozen=True)
+class GradientFit:
+    """Coefficients and variance in the data's units, and how they came about. All public."""
+
+    state: Symmetric
+    ground: Ground
+    lost: bool = False
+    """Whether the start's direction is mostly noise, as far as the noise level tells."""
+    missing: Array | None = None
+    """How often entries are missing (d,), in models that have missing ones."""
+
+
+@dataclass(frozen=True)
+class PrivateSymmetricPlan:
+    """Count, norms, start, EM; whatever is known is not asked.
+
+    Parameters
+    ----------
+    settings : GradientSettings
+    preamble : Preamble
+        For the count; its region is not used.
+    bounds : NormBounds
+    regression : bool
+        Whether the last column is a target.
+    """
+
+    settings: GradientSettings
+    preamble: Preamble
+    bounds: NormBounds
+    regression: bool
+
+    @property
+    def start(self) -> PrivateStart:
+        """How to begin."""
+        return PrivateStart(self.settings, self.regression)
+
+    def parts(self) -> list[Part]:
+        """How the budget is shared out."""
+        settings, left = self.settings, 1.0 - self.preamble.share()
+        norms = self.bounds.parts(left * _NORMS_SHARE)
+        left *= 1 - _NORMS_SHARE * len(norms)
+        start = self.start.parts(left)
+        left -= sum(part.share for part in start)
+        released = settings.variance is None and settings.method == "em"
+        return [
+            *self.preamble.parts(),
+            *norms,
+            *start,
+            *settings.parts(left, settings.d + released),
+        ]
+
+    def stages(self, allowance: Allowance) -> Generator[Stage, Release[Any], GradientFit]:
+        """Generate the stages."""
+        ground = yield from self.preamble.stages(allowance)
+        ground = yield from self.bounds.stages(ground)
+        start = yield from self.start.stages(ground)
+        state: Symmetric = yield from self._em(ground, start).stages()
+        if start.whitener is not None:
+            state = replace(state, beta=start.whitener @ state.beta)
+        return GradientFit(state, ground, self.start.lost(ground))
+
+    def _em(self, ground: Ground, start: Start) -> PrivateEM[Any]:
+        settings, state, squares = self.settings, start.state, start.squares
+        gradient = partial(_gradient, self.regression, start.whitener)
+        if settings.method == "gradient":
+            # Second moments of a gradient's coordinate: of y_j, or of x_j times a residual.
+            moment = float(squares[0]) / settings.d * (float(squares[1]) if self.regression else 1)
+            return settings.gradient_em(ground, gradient, state, moment)
+        kind, dimension = (PRODUCT, 1) if self.regression else (VECTOR, settings.d)
+        radius = best_radius(kind, settings.d, em_noise(ground))
+        known, near = settings.variance is not None, settings.init is not None
+        return PrivateEM(
+            ClippedEM(ground, gradient, kind, radius, dimension, known),
+            NoisyState(state.beta, state.variance),
+            settings.iterations,
+            iteration_noise(ground),
+            ShrunkPath(state, near, 2 * radius, iterations=settings.iterations),
         )
-        release = yield Stage(query, Exact(), "direction")
-        _, vectors = np.linalg.eigh(smat(release.statistics.second, d))
-        length = math.sqrt(max(total - variance, 0.05 * total))
-        return _signed(np.asarray(whitener.T @ vectors[:, -1] * length))
 
 
-def _signed(vector: Array) -> Array:
-    """The one of v and -v whose largest entry is positive: rounding must not decide."""
-    return np.asarray(vector * (1.0 if vector[np.abs(vector).argmax()] >= 0 else -1.0))
+def _gradient(regression: bool, whitener: Array | None, state: Symmetric) -> Gradient:
+    if regression:
+        return SymmetricRegressionGradient(state.beta, state.variance, whitener)
+    return SymmetricGradient(state.beta, state.variance)
