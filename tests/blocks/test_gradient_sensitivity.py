@@ -22,7 +22,16 @@ from privem.models.symmetric.query import (
 )
 from privem.tree import ravel
 
-from .test_sensitivity import NEIGHBOURS, nasty, region_of, seeds, size, vectors, wheres, worst
+from ..private.test_sensitivity import (
+    NEIGHBOURS,
+    nasty,
+    region_of,
+    seeds,
+    size,
+    vectors,
+    wheres,
+    worst,
+)
 
 MODELS = ("mixture", "regression", "whitened", "missing")
 BOUNDINGS = (Clip(1.0), Clip(30.0), Robust(0.5, 1.73), Robust(50.0, 3.0), Robust(2.0, math.inf))

@@ -67,9 +67,9 @@ def test_the_first_steps_count_where_noise_is_large_and_are_forgotten_where_it_i
 def test_after_a_step_that_is_long_beyond_doubt_those_before_are_forgotten():
     """In two dimensions noise of variance one hardly exceeds 2 + 2 sqrt 4 = 6; twice that is 12."""
     first, second = (Symmetric(np.array([b, 0.0]), 1.0) for b in (3.0, 4.0))
-    so_far = WeightedSteps.begin(first).to(first.beta + [0.5, 0.0], 1.0)
-    assert so_far.believing(second.beta, second.beta + [0.0, 3.4], 1.0) is so_far
-    forgetful = so_far.believing(second.beta, second.beta + [0.0, 3.5], 1.0)
+    so_far = WeightedSteps.begin(first).to(first.beta + np.array([0.5, 0.0]), 1.0)
+    assert so_far.believing(second.beta, second.beta + np.array([0.0, 3.4]), 1.0) is so_far
+    forgetful = so_far.believing(second.beta, second.beta + np.array([0.0, 3.5]), 1.0)
     assert forgetful.start is second.beta
     assert forgetful.size == so_far.size
     assert forgetful.weight == 0
