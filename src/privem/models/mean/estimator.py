@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Generator
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from ...blocks.region import Region
-from ...budget import Terms
+from ...blocks.robust_mean import RobustMeanQuery, best_clip, bias_bound, papers_scale
+from ...budget import Allowance, Part, Terms
+from ...core import Release, Stage
 from ...data import Policy, open_table
 from ...estimator.measured import Measured, say_measured
 from ...fit import fund, limits, pay
@@ -18,9 +21,11 @@ from ...local import Crowd
 from ...parameters import check_float, check_int, check_option, check_sizes
 from ...statement import Statement
 from ...tree import Array
-from .plan import MEAN_METHODS, PrivateMeanPlan
 
-__all__ = ["PrivateMean", "private_mean"]
+_METHODS = ("auto", "theorem 2", "lemma 1")
+# Estimated bounds lie 8 scales from the place found; the place is within 2 scales of the bulk, and
+# the bulk's own deviation is below 2 scales.
+_SCALES, _SECOND_MOMENT = 8.0, 8.0
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -163,7 +168,7 @@ def private_mean(
     (1.0, 1e-06)
     """
     check_option("trust", trust, ("central", "local"))
-    check_option("method", method, MEAN_METHODS)
+    check_option("method", method, _METHODS)
     failure = check_float("failure", failure, 0.0, strict=True)
     if not 1e-300 <= failure < 1:
         raise ValueError(f"failure is a probability from 1e-300 to below 1, got {failure}")
@@ -231,3 +236,64 @@ def _per_column(name: str, value: Any, d: int) -> Array:
     if not np.isfinite(numbers).all():
         raise ValueError(f"{name} must be finite")
     return np.array(numbers)
+
+
+@dataclass(frozen=True)
+class PrivateMeanFit:
+    """The mean; deviation of its noise; a bound on its bias in L2 if tau holds. All public."""
+
+    mean: Array
+    deviation: Array
+    bias: float
+
+
+@dataclass(frozen=True)
+class PrivateMeanPlan:
+    """Count, bounds, and the sum.
+
+    Parameters
+    ----------
+    preamble : Preamble
+        With a (dummy) region where ``tau`` is given.
+    centre, tau : array of shape (d,)
+        Public origin, and bounds on the second moment about it; ``tau=None``: found privately.
+    method : {"auto", "theorem 2", "lemma 1"}
+    terms : (epsilon, delta, failure)
+        For the papers' choices.
+    """
+
+    preamble: Preamble
+    centre: Array
+    tau: Array | None
+    method: str
+    terms: tuple[float, float, float]
+
+    def parts(self) -> list[Part]:
+        """How the budget is shared out."""
+        first = self.preamble
+        return [*first.parts(), Part("mean", 1.0 - first.share(), [(first.kind, first.d)])]
+
+    def stages(self, allowance: Allowance) -> Generator[Stage, Release[Any], PrivateMeanFit]:
+        """Generate the stages."""
+        d, centre = self.preamble.d, self.centre
+        ground = yield from self.preamble.stages(allowance)
+        count, noise = ground.count, ground.allowance.noise("mean", ground.rows)
+        if self.tau is not None:
+            unit, tau = np.sqrt(self.tau), 1.0
+        else:
+            centre, unit = ground.region.centre, ground.region.scale / _SCALES
+            tau = _SECOND_MOMENT
+        factor = 2.0 if noise.neighbours == "replace-one" else 1.0
+        factor *= math.sqrt(2 * d) if self.preamble.pure else 1.0
+        if self.method == "auto":
+            bounding: Any = best_clip(tau, count, noise.multiplier, d, factor)
+        else:
+            bounding = papers_scale(self.method, tau, count, *self.terms)
+        cap, kind = self.preamble.cap_weight, self.preamble.kind
+        query = RobustMeanQuery(centre, unit, bounding, cap, kind=kind)
+        release = yield Stage(query, noise, "mean")
+        mean = centre + unit * release.statistics.total / count
+        assert release.deviation is not None
+        deviation = unit * release.deviation.total / count
+        bias = bias_bound(bounding, tau, d) * float(unit.max())
+        return PrivateMeanFit(mean, deviation, bias)
