@@ -66,10 +66,12 @@ case, never the larger): all bounds are multiplied by cap, and hold for persons 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
+from ..core import Group
 from ..tree import Array
 from . import conditions
 from .region import Region
@@ -160,6 +162,29 @@ def check_bounded(
     weights.check()
     conditions.ordinary(cap_weight)
     conditions.need(not covered or weights.radius >= region.reach)
+
+
+def groups_apart(
+    releases: Sequence[tuple[str, int]],
+    components: int,
+    w: MomentWeights,
+    cap_weight: float,
+    shape: str,
+    neighbours: str,
+    d: int,
+) -> list[Group]:
+    """Counts, each component's sum and each second moment as groups of their own.
+
+    ``releases``: the kind of noise and the number of numbers of each, in that order.
+    """
+    found, at = [], 0
+    for index, (kind, size) in enumerate(releases):
+        part = "count" if index == 0 else "total" if index <= components else "second"
+        weight = {"count": w.w0, "total": w.w1, "second": w.w2}[part]
+        bound = apart(part, kind, shape, neighbours, d, w.radius) * weight * cap_weight
+        found.append(Group(f"{part} {index}", slice(at, at + size), bound, kind))
+        at += size
+    return found
 
 
 def apart(part: str, kind: str, shape: str, neighbours: str, d: int, radius: float) -> float:

@@ -71,6 +71,11 @@ def stands_out(step: Array, variance: float, size: float) -> Array:
     return np.asarray(step * max(0.0, 1.0 - explained / max(float(np.sum(step**2)), 1e-300)))
 
 
+def kept_share(away: Array, numbers: int, deviation: float) -> float:
+    """James' and Stein's factor for so many numbers with noise of this deviation."""
+    return max(0.0, 1.0 - numbers * deviation**2 / max(float(np.sum(away**2)), 1e-300))
+
+
 def rounder(matrix: Array, deviation: float) -> tuple[Array, float]:
     """A symmetric matrix shrunk towards a multiple of the identity by what its noise explains.
 
@@ -81,8 +86,7 @@ def rounder(matrix: Array, deviation: float) -> tuple[Array, float]:
     d = len(matrix)
     level = np.trace(matrix) / d * np.eye(d)
     away = matrix - level
-    noise = (d * (d + 1) / 2 - 1) * deviation**2
-    kept = max(0.0, 1.0 - noise / max(float(np.sum(away**2)), 1e-300))
+    kept = kept_share(away, d * (d + 1) // 2 - 1, deviation)
     return level + kept * away, kept
 
 

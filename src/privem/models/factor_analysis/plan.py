@@ -28,6 +28,7 @@ from ...core import Release, Stage
 from ...ground import Ground, Preamble
 from ...noise.exact import Exact
 from ...tree import Array
+from ..gaussian_mixture.frame import frame_parts
 from ..gaussian_mixture.model import Mixture
 from ..gaussian_mixture.query import BoundedQuery
 from .model import Covariance, LowRank, Whole
@@ -119,10 +120,7 @@ class PrivateCovariancePlan:
         d, left = self.preamble.d, 1.0 - self.preamble.share()
         size = 1 + d + d * (d + 1) // 2
         shares = (1.0,) if self.recipe == "joint" else _FRAME_SHARES
-        return self.preamble.parts() + [
-            Part(f"frame {i}", left * share, [("gaussian", size)])
-            for i, share in enumerate(shares, start=1)
-        ]
+        return self.preamble.parts() + frame_parts(left, shares, [size] * len(shares))
 
     def stages(self, allowance: Allowance) -> Generator[Stage, Release[Any], PrivateCovarianceFit]:
         """Generate the stages."""

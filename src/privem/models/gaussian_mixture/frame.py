@@ -10,7 +10,7 @@ covariance type and under the same bound (:mod:`privem.blocks.sensitivity`).
 from __future__ import annotations
 
 import math
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,6 +28,7 @@ from ...blocks.shrinkage import (
     soften,
     soften_each,
 )
+from ...budget import Part
 from ...core import Release, Stage
 from ...ground import Ground
 from ...linalg import smat
@@ -51,6 +52,14 @@ def only_variances(covariance_type: str, d: int) -> bool:
 def frame_size(d: int, diagonal: bool) -> int:
     """How many numbers each release has."""
     return 1 + d + (d if diagonal else d * (d + 1) // 2)
+
+
+def frame_parts(left: float, shares: Sequence[float], sizes: Sequence[int]) -> list[Part]:
+    """The parts ``"frame 1"``, ``"frame 2"``, ... of what is left of a budget."""
+    return [
+        Part(f"frame {i}", left * share, [("gaussian", size)])
+        for i, (share, size) in enumerate(zip(shares, sizes, strict=True), start=1)
+    ]
 
 
 @dataclass(frozen=True)

@@ -149,31 +149,28 @@ def given_prior(model: GaussianMixture, d: int) -> Prior:
     return Prior(alpha, mean, kappa, nu, scatter)
 
 
+def _given(model: GaussianMixture, d: int) -> tuple[Any, Any, Any]:
+    """Starting weights, means and covariances, checked, each ``None`` if it is not given."""
+    k, (weights, means, precisions) = model.n_components, model._given
+    return (
+        None if weights is None else given_weights(weights, k),
+        None if means is None else given_means(means, k, d),
+        None if precisions is None else given_covariances(precisions, model.covariance_type, k, d),
+    )
+
+
 def given_start(model: GaussianMixture, d: int) -> Mixture:
     """The start of a private fit, of which some part is given."""
     if any(part is None for part in model._given):
         raise ValueError(
             "a private fit takes weights_init, means_init and precisions_init together or none"
         )
-    k = model.n_components
-    return Mixture(
-        model.covariance_type,
-        given_weights(model.weights_init, k),
-        given_means(model.means_init, k, d),
-        given_covariances(model.precisions_init, model.covariance_type, k, d),
-    )
+    return Mixture(model.covariance_type, *_given(model, d))
 
 
 def starts(model: GaussianMixture, rows: Rows) -> list[Start]:
     """How each run of an exact fit begins."""
-    k, d = model.n_components, rows.n_features
-    weights, means, covariances = None, None, None
-    if model.weights_init is not None:
-        weights = given_weights(model.weights_init, k)
-    if model.means_init is not None:
-        means = given_means(model.means_init, k, d)
-    if model.precisions_init is not None:
-        covariances = given_covariances(model.precisions_init, model.covariance_type, k, d)
+    k, given = model.n_components, _given(model, rows.n_features)
     random = check_random_state(model.random_state)
     found = []
     for turn in range(model.n_init):
@@ -183,5 +180,5 @@ def starts(model: GaussianMixture, rows: Rows) -> list[Start]:
             how = row_centres(rows, k, how, rng)
         # The first splitting start is the deterministic one.
         draw = None if model.init_params == "kmeans" and turn == 0 else rng
-        found.append(Start(how, draw, weights, means, covariances))
+        found.append(Start(how, draw, *given))
     return found

@@ -18,7 +18,7 @@ from ...core import Release, Stage
 from ...em import PrivateEM, SearchThenMean
 from ...ground import Ground, Preamble
 from ...tree import Array
-from .frame import PrivateGaussian, filled, frame_size, only_variances, pack
+from .frame import PrivateGaussian, filled, frame_parts, frame_size, only_variances, pack
 from .m_step import Prior
 from .model import Mixture
 from .private_m_step import Estimate, PrivateMixtureModel, halved
@@ -133,10 +133,7 @@ class PrivateMixturePlan:
         left = 1.0 - self.preamble.share()
         if self.start is None and not self.preamble.pure:
             size = frame_size(d, only_variances(self.covariance_type, d))
-            parts += [
-                Part(f"frame {i}", left * share, [("gaussian", size)])
-                for i, share in enumerate(_FRAME_SHARE, start=1)
-            ]
+            parts += frame_parts(left, _FRAME_SHARE, (size, size))
             left *= 1 - sum(_FRAME_SHARE)
         each = releases(self.recipe, self.covariance_type, self.components, d)
         return [*parts, Part("em", left, each * self._planned)]

@@ -18,7 +18,7 @@ import numpy as np
 
 from ...blocks import conditions
 from ...blocks.region import Region
-from ...blocks.sensitivity import MomentWeights, apart, capped, check_bounded
+from ...blocks.sensitivity import MomentWeights, capped, check_bounded, groups_apart
 from ...blocks.shrinkage import clip_radius
 from ...core import Block, Group, Scratch
 from ...kernels.mixture import Features, Place
@@ -289,14 +289,7 @@ class BoundedQuery:
         if RECIPES[self.recipe] is None:
             bound = w.l2(neighbours, shared=self._pooled) * self.cap_weight
             return [Group("moments", slice(0, parts[0][1]), bound)]
-        found, at = [], 0
-        for index, (kind, size) in enumerate(parts):
-            part = "count" if index == 0 else "total" if index <= components else "second"
-            weight = {"count": w.w0, "total": w.w1, "second": w.w2}[part]
-            bound = apart(part, kind, shape, neighbours, d, w.radius) * weight * self.cap_weight
-            found.append(Group(f"{part} {index}", slice(at, at + size), bound, kind))
-            at += size
-        return found
+        return groups_apart(parts, components, w, self.cap_weight, shape, neighbours, d)
 
     def rounding(self, rows: float) -> float:
         """Bound on the floating-point error of the sum over records of total weight ``rows``."""

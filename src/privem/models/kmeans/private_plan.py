@@ -21,14 +21,14 @@ from typing import Any
 import numpy as np
 
 from ...blocks.sensitivity import MomentWeights
-from ...blocks.shrinkage import clip_radius, consistency, soften, soften_each
+from ...blocks.shrinkage import clip_radius, consistency, kept_share, soften, soften_each
 from ...budget import Allowance, Part
 from ...core import Release, Stage
 from ...em import LateMean, PrivateEM
 from ...ground import Ground, Preamble
 from ...linalg import smat
 from ...tree import Array
-from ..gaussian_mixture.frame import PrivateGaussian, filled, pack
+from ..gaussian_mixture.frame import PrivateGaussian, filled, frame_parts, pack
 from ..gaussian_mixture.model import Mixture
 from .grid import MOST_CELLS, GridStart
 from .model import PrivateKMeansModel, SpreadClusters
@@ -108,7 +108,7 @@ def _nearly_round(matrix: Array, noise: float) -> Array:
     d = len(matrix)
     size = float(np.trace(matrix)) / d
     away = matrix - size * np.eye(d)
-    kept = _kept(away, d * (d + 1) // 2 - 1, noise)
+    kept = kept_share(away, d * (d + 1) // 2 - 1, noise)
     size, low = _size_and_least(size, noise, d)
     return soften(size * np.eye(d) + kept * away, low, 0.0, 1e3)
 
@@ -117,14 +117,9 @@ def _nearly_equal(variances: Array, noise: float) -> Array:
     """The same of a diagonal."""
     d = len(variances)
     away = variances - variances.mean()
-    kept = _kept(away, d - 1, noise)
+    kept = kept_share(away, d - 1, noise)
     size, low = _size_and_least(float(variances.mean()), noise, d)
     return soften_each(size + kept * away, low, 0.0, 1e3)
-
-
-def _kept(away: Array, numbers: int, noise: float) -> float:
-    """James' and Stein's factor."""
-    return max(0.0, 1.0 - numbers * noise**2 / max(float(np.sum(away**2)), 1e-300))
 
 
 def _size_and_least(size: float, noise: float, d: int) -> tuple[float, float]:
@@ -172,12 +167,7 @@ class PrivateKMeansPlan:
         # A pure fit starts without looking.
         given_start = self.start is not None or self.preamble.pure
         if not given_start:
-            parts += [
-                Part(f"frame {i}", left * share, [("gaussian", size)])
-                for i, (share, size) in enumerate(
-                    zip(FRAME_SHARES, frame_sizes(d), strict=True), start=1
-                )
-            ]
+            parts += frame_parts(left, FRAME_SHARES, frame_sizes(d))
             left *= 1 - sum(FRAME_SHARES)
         each = cluster_releases(self.recipe, self.clusters, d)
         if not given_start and self.recipe in _GRIDDED:

@@ -20,7 +20,7 @@ import numpy as np
 
 from ...blocks import conditions
 from ...blocks.region import Region
-from ...blocks.sensitivity import MomentWeights, apart, capped, check_bounded
+from ...blocks.sensitivity import MomentWeights, apart, capped, check_bounded, groups_apart
 from ...core import Block, Group, Scratch
 from ...kernels.nearest import nearest_block_rows, nearest_centre
 from ...kernels.scratch import short_buffers
@@ -153,14 +153,7 @@ class BoundedClusterQuery:
             one = w.w0 + w.w1 * apart("total", "laplace", "full", "add-remove", d, w.radius)
             twice = 2.0 if neighbours == "replace-one" else 1.0
             return [Group("clusters", slice(0, parts[0][1]), one * twice * cap, "laplace")]
-        found, at = [], 0
-        for index, (kind, size) in enumerate(parts):
-            part = "total" if index else "count"
-            weight = w.w1 if index else w.w0
-            bound = apart(part, kind, "full", neighbours, d, w.radius) * weight * cap
-            found.append(Group(f"{part} {index}", slice(at, at + size), bound, kind))
-            at += size
-        return found
+        return groups_apart(parts, k, w, cap, "full", neighbours, d)
 
     def rounding(self, rows: float) -> float:
         """Bound on the floating-point error of the sum over ``rows`` records.

@@ -24,7 +24,7 @@ from ...ground import Ground, Preamble
 from ...linalg import floor_eigenvalues, invert_cholesky
 from ...noise.exact import Exact
 from ...tree import Array
-from ..gaussian_mixture.frame import PrivateGaussian, pack
+from ..gaussian_mixture.frame import PrivateGaussian, frame_parts, pack
 from ..gaussian_mixture.private_plan import MOST_ITERATIONS, Structure, choose
 from .directions import ResidualDirections, apart_along
 from .model import Bounded, RegressionMixtureModel, Regressions
@@ -166,8 +166,7 @@ class PrivateRegressionsPlan:
         """How the budget is shared out."""
         q, left, k = self.preamble.d, 1.0 - self.preamble.share(), self.components
         pairs = q * (q + 1) // 2
-        shares = {f"frame {i}": s for i, s in enumerate(_FRAME_SHARE, start=1)}
-        parts = [Part(n, left * s, [("gaussian", 1 + q + pairs)]) for n, s in shares.items()]
+        parts = frame_parts(left, _FRAME_SHARE, [1 + q + pairs] * 2)
         if k > 1 and self.start is None:
             parts.append(Part("residuals", left * _START_SHARE, [("gaussian", pairs)]))
         left -= sum(part.share for part in parts)
