@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from privem.tree import RunningSum, add, leaves, ravel, unravel
+from privem.tree import RunningSum, add, leaves, ravel, short_buffers, unravel
 
 
 @dataclass(frozen=True)
@@ -60,3 +60,29 @@ def test_an_infinite_sum_stays_infinite_and_an_empty_one_is_none():
     for value in (np.inf, 1.0, 2.0):
         running.add(Pair(np.array([value])))
     assert running.value().count[0] == np.inf
+
+
+def test_short_buffers_change_how_fast_a_pass_is_and_nothing_else() -> None:
+    rng = np.random.default_rng(0)
+    rows = rng.standard_normal((1496, 10)).astype(np.float32)
+    row, column = rng.standard_normal(1496), rng.standard_normal((10, 1))
+
+    def work() -> list[np.ndarray]:
+        x = np.subtract(rows.T, column)
+        return [x, x * row, np.clip(x, -(column**2), column**2), x.sum(axis=0), x.sum(axis=1)]
+
+    plain = work()
+    with short_buffers():
+        short = work()
+    for a, b in zip(plain, short, strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_the_size_of_buffers_is_put_back() -> None:
+    before = np.getbufsize()
+    with short_buffers():
+        assert np.getbufsize() < before
+    assert np.getbufsize() == before
+    with pytest.raises(ZeroDivisionError), short_buffers():
+        raise ZeroDivisionError
+    assert np.getbufsize() == before

@@ -18,8 +18,7 @@ from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, Protocol, TypeVar
 
-from .kernels.scratch import Scratch
-from .tree import Array, ravel
+from .tree import Array, Scratch, ravel
 
 __all__ = [
     "Array",

@@ -9,8 +9,7 @@ from functools import cached_property
 import numpy as np
 
 from ..core import Scratch
-from ..kernels.scratch import short_buffers
-from ..tree import Array
+from ..tree import Array, short_buffers
 from . import conditions
 from .conditions import need
 

@@ -31,9 +31,8 @@ import math
 import numpy as np
 from scipy.linalg.blas import dtrmm
 
-from ..tree import Array
+from ..tree import Array, Scratch, short_buffers
 from .mixture import Features, Place, Tiles, accumulate, responsibilities, softmax
-from .scratch import Scratch, short_buffers
 
 # One matrix product sums at most this many records: the error bound grows with them.
 PIECE = 512
