@@ -38,10 +38,11 @@ clean:
 	$(BIN)/python -m pip install -q -U "pip>=25.1"
 	touch $@
 
-.venv/.installed-demo: .venv/.pip pyproject.toml
+# The version stands in the package.
+.venv/.installed-demo: .venv/.pip pyproject.toml src/privem/__init__.py
 	$(BIN)/python -m pip install -q -e ".[plot]"
 	touch $@
 
-.venv/.installed-dev: .venv/.pip pyproject.toml
+.venv/.installed-dev: .venv/.pip pyproject.toml src/privem/__init__.py
 	$(BIN)/python -m pip install -q -e ".[all]" --group test --group check
 	touch $@ .venv/.installed-demo

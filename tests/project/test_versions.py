@@ -36,8 +36,8 @@ def requirements(pyproject, *, tools):
 
 
 def test_the_version_is_the_same_everywhere(root):
-    """After `make test` has installed it: the version of an editable install is of that day."""
-    assert importlib.metadata.version("privem") == privem.__version__
+    installed = importlib.metadata.version("privem")
+    assert installed == privem.__version__, "`make test` installs privem again"
     version = Version(privem.__version__)
     release = version.base_version
     citation = yaml.safe_load((root / "CITATION.cff").read_text("utf-8"))
