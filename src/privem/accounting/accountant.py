@@ -28,12 +28,16 @@ class NotValid(ValueError):
     """The accountant has no theorem for this noise."""
 
 
+def _number(value: float) -> float:
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        return math.nan
+
+
 def check_epsilon(epsilon: float, *, zero: bool = False) -> float:
     """`epsilon` as a float; ValueError unless finite and above 0 (or at least 0, where `zero`)."""
-    try:
-        number = float(epsilon)
-    except (TypeError, ValueError):
-        number = math.nan
+    number = _number(epsilon)
     if not math.isfinite(number) or number < 0 or (number == 0 and not zero):
         least = "at least 0" if zero else "above 0"
         raise ValueError(f"epsilon must be a finite number {least}, got {epsilon!r}")
@@ -42,10 +46,7 @@ def check_epsilon(epsilon: float, *, zero: bool = False) -> float:
 
 def check_delta(delta: float, *, zero: bool = True) -> float:
     """`delta` as a float; ValueError unless in [0, 1), or in (0, 1) where not `zero`."""
-    try:
-        number = float(delta)
-    except (TypeError, ValueError):
-        number = math.nan
+    number = _number(delta)
     if not (0 <= number < 1) or (number == 0 and not zero):
         raise ValueError(f"delta must be in {'[' if zero else '('}0, 1), got {delta!r}")
     return number

@@ -124,53 +124,41 @@ def _groups(values: Mapping[str, Any]) -> Iterator[tuple[str, Spent]]:
 def _terms(values: Mapping[str, Any]) -> Finding:
     epsilon, delta = float(values["epsilon"]), float(values["delta"])
     failure = float(values.get("failure", 0.0))
-    wrong = [
-        complaint
-        for complaint, bad in (
-            (f"epsilon is {epsilon}", not (math.isfinite(epsilon) and epsilon > 0)),
-            (f"delta is {delta}", not 0 <= delta < 1),
-            (
-                f"{failure} of delta {delta} is set aside",
-                not (0 <= failure < delta or failure == delta == 0),
-            ),
-            (f"unit is {values['unit']!r}", values["unit"] not in ("record", "person")),
-            (
-                f"neighbours is {values['neighbours']!r}",
-                values["neighbours"] not in ("add-remove", "replace-one"),
-            ),
-            ("no release is listed", not values["releases"]),
-        )
-        if bad
-    ]
+    unit, neighbours = values["unit"], values["neighbours"]
+    expected = {
+        f"epsilon is {epsilon}": math.isfinite(epsilon) and epsilon > 0,
+        f"delta is {delta}": 0 <= delta < 1,
+        f"{failure} of delta {delta} is set aside": 0 <= failure < delta or failure == delta == 0,
+        f"unit is {unit!r}": unit in ("record", "person"),
+        f"neighbours is {neighbours!r}": neighbours in ("add-remove", "replace-one"),
+        "no release is listed": bool(values["releases"]),
+    }
+    wrong = [complaint for complaint, good in expected.items() if not good]
     return Finding("terms", not wrong, "; ".join(wrong) or f"({epsilon:g}, {delta:g}) makes sense")
 
 
 def _sound(name: str, group: Spent) -> Finding:
     """Whether one group's numbers can be those of a release."""
     power = math.isfinite(group.grid) and group.grid > 0 and math.frexp(group.grid)[0] == 0.5
-    wrong = [
-        complaint
-        for complaint, good in (
-            (f"kind is {group.kind!r}", group.kind in ("gaussian", "laplace")),
-            (f"dimension is {group.dimension}", group.dimension >= 1),
-            (f"sensitivity is {group.sensitivity}", 0 < group.sensitivity < math.inf),
-            (f"slack is {group.slack}", 0 <= group.slack < math.inf),
-            (f"grid {group.grid} is no power of two", power),
-            (f"steps are {group.steps}, below 2^24", group.steps >= _LEAST_STEPS),
-            (f"steps are {group.steps}, no whole number", group.steps == int(group.steps)),
-        )
-        if not good
-    ]
-    numbers: dict[str, Any] = {} if wrong else {"multiplier": multiplier(group)}
-    detail = "; ".join(wrong)
-    if not wrong:
-        unit = math.sqrt(group.dimension) if group.kind == "gaussian" else group.dimension
-        wider = (group.slack + group.grid * unit) / group.sensitivity
-        detail = (
-            f"{group.dimension} numbers, sensitivity {group.sensitivity:.6g} (+{wider:.2g} for "
-            f"rounding), noise {group.steps * group.grid:.6g}, multiplier {multiplier(group):.6g}"
-        )
-    return Finding(f"release {name}", not wrong, detail, numbers)
+    expected = {
+        f"kind is {group.kind!r}": group.kind in ("gaussian", "laplace"),
+        f"dimension is {group.dimension}": group.dimension >= 1,
+        f"sensitivity is {group.sensitivity}": 0 < group.sensitivity < math.inf,
+        f"slack is {group.slack}": 0 <= group.slack < math.inf,
+        f"grid {group.grid} is no power of two": power,
+        f"steps are {group.steps}, below 2^24": group.steps >= _LEAST_STEPS,
+        f"steps are {group.steps}, no whole number": group.steps == int(group.steps),
+    }
+    wrong = [complaint for complaint, good in expected.items() if not good]
+    if wrong:
+        return Finding(f"release {name}", False, "; ".join(wrong))
+    size, noise = multiplier(group), group.steps * group.grid
+    wider = noise / size / group.sensitivity - 1
+    detail = (
+        f"{group.dimension} numbers, sensitivity {group.sensitivity:.6g} (+{wider:.2g} for "
+        f"rounding), noise {noise:.6g}, multiplier {size:.6g}"
+    )
+    return Finding(f"release {name}", True, detail, {"multiplier": size})
 
 
 def _library(groups: list[Spent], mu: float, delta: float) -> float:

@@ -25,19 +25,9 @@ from ...core import Spent
 from ...noise.discrete import Discrete
 from ...noise.exact import Exact
 from .codec import BadMessage, decode
-from .queries import pack, unpack
+from .queries import pack, read, unpack
 
 Budget = tuple[float, float, str]
-
-_KINDS: dict[str, type] = {
-    "federation": str,
-    "run": str,
-    "plan": str,
-    "round": int,
-    "step": int,
-    "question": bytes,
-    "payload": bytes,
-}
 
 
 @dataclass(frozen=True)
@@ -59,14 +49,12 @@ class Request:
     @classmethod
     def from_bytes(cls, message: bytes) -> Request:
         """Checked for form; raises :class:`~privem.federation.wire.codec.BadMessage`."""
-        body = unpack(message, "request")
-        if {key: type(value) for key, value in body.items()} != _KINDS:
-            raise BadMessage("the request's fields are not as they should be")
-        if not (0 <= body["round"] < 2**31 and 0 <= body["step"] < 2**16):
+        found = read(cls, message, "request")
+        if not (0 <= found.round < 2**31 and 0 <= found.step < 2**16):
             raise BadMessage("the request's round or step is out of range")
-        if not 0 < len(body["run"]) <= 128:
+        if not 0 < len(found.run) <= 128:
             raise BadMessage("the request names no run")
-        return cls(**body)
+        return found
 
     def head(self, party: str) -> dict[str, Any]:
         """What the reply repeats."""
@@ -137,23 +125,19 @@ class Question:
     @classmethod
     def from_bytes(cls, message: bytes) -> Question:
         """Checked for form; ``check_query`` and ``believe`` check what it asks."""
-        body = unpack(message, "question")
-        if set(body) != {"name", "query", "noise", "prices"} or type(body["name"]) is not str:
-            raise BadMessage("the question's fields are not as they should be")
-        prices = body["prices"]
-        if not isinstance(prices, tuple) or not all(isinstance(p, Spent) for p in prices):
-            raise BadMessage("the question's prices are malformed")
-        match body["noise"]:
+        found = read(cls, message, "question")
+        match found.noise:
             case Exact():
-                sound = not prices
+                sound = not found.prices
             case Discrete(multiplier=multiplier, neighbours=neighbours, rows=rows):
                 numbers = all(type(v) in (int, float) and v > 0 for v in (multiplier, rows))
-                sound = numbers and neighbours in ("add-remove", "replace-one") and bool(prices)
+                sound = numbers and neighbours in ("add-remove", "replace-one")
+                sound = sound and bool(found.prices)
             case _:
                 sound = False
         if not sound:
             raise BadMessage("the question's noise is malformed")
-        return cls(**body)
+        return found
 
 
 @dataclass(frozen=True)
@@ -185,20 +169,11 @@ class RunTerms:
     @classmethod
     def from_bytes(cls, message: bytes) -> RunTerms:
         """Checked for form; raises :class:`~privem.federation.wire.codec.BadMessage`."""
-        body = unpack(message, "terms")
-        if set(body) != {"terms", "failure", "private", "budget"}:
+        found = read(cls, message, "terms")
+        paid = _sound(found.budget, found.failure) if found.private else found.budget is None
+        if not (type(found.failure) is float and 0 <= found.failure < 1 and paid):
             raise BadMessage("the terms of the run are malformed")
-        terms, failure, private = body["terms"], body["failure"], body["private"]
-        if not (
-            isinstance(terms, dict)
-            and all(isinstance(text, str) for text in terms.values())
-            and type(failure) is float
-            and 0 <= failure < 1
-            and (private is None or isinstance(private, bool))
-            and (_sound(body["budget"], failure) if private else body["budget"] is None)
-        ):
-            raise BadMessage("the terms of the run are malformed")
-        return cls(**body)
+        return found
 
     @property
     def hash(self) -> str:

@@ -13,10 +13,10 @@ from __future__ import annotations
 
 import pkgutil
 import types
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import cache
 from importlib import import_module
-from typing import Any, get_args, get_origin, get_type_hints
+from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
 import numpy as np
 
@@ -28,6 +28,8 @@ from ...noise.discrete import Discrete
 from ...noise.exact import Exact
 from ...tree import Array
 from .codec import BadMessage, decode, encode
+
+T = TypeVar("T")
 
 _SPENT = ("name", "kind", "dimension", "sensitivity", "slack", "grid", "steps", "cell")
 
@@ -47,7 +49,7 @@ def vocabulary() -> dict[str, tuple[type, dict[str, Any]]]:
     for cls, fields in travels:
         if cls.__name__ in found:
             raise TypeError(f"two classes named {cls.__name__} travel; a message could mean either")
-        hints = get_type_hints(cls)
+        hints = _types(cls)
         found[cls.__name__] = cls, {name: hints[name] for name in fields}
     return found
 
@@ -90,6 +92,19 @@ def unpack(message: bytes, kind: str, own: bool = False) -> dict[str, Any]:
     return body
 
 
+@cache
+def _types(cls: Any) -> dict[str, Any]:
+    return get_type_hints(cls)
+
+
+def read(cls: type[T], message: bytes, kind: str) -> T:
+    """A message that holds the fields of ``cls``, each of its type; raises :class:`BadMessage`."""
+    body, hints = unpack(message, kind), _types(cls)  # type: ignore[arg-type]
+    if body.keys() != hints.keys() or not all(_is_a(body[key], hints[key]) for key in hints):
+        raise BadMessage(f"the {kind} is malformed")
+    return cls(**body)
+
+
 def check_query(query: Any, d: int, private: bool) -> None:
     """Raise :class:`BadMessage` unless the query is sound for rows of ``d`` columns.
 
@@ -120,6 +135,10 @@ def _is_typed(value: Any) -> bool:
 
 def _is_a(value: Any, hint: Any) -> bool:
     """Whether a value has this type, all the way down; arrays are of doubles."""
+    if hint in (int, bool, str, bytes, types.NoneType):
+        return type(value) is hint
+    if hint is Any:
+        return True
     origin, parts = get_origin(hint), get_args(hint)
     if origin is types.UnionType:
         return any(_is_a(value, part) for part in parts)
@@ -132,8 +151,8 @@ def _is_a(value: Any, hint: Any) -> bool:
         return isinstance(value, np.ndarray) and value.dtype == np.float64 and value.ndim > 0
     if hint is float:
         return isinstance(value, (float, int)) and not isinstance(value, bool)
-    if hint in (int, bool, str, types.NoneType):
-        return type(value) is hint
+    if origin is Mapping:
+        return isinstance(value, dict) and all(_is_a(part, parts[1]) for part in value.values())
     return _is_typed(value) and isinstance(value, hint)
 
 
