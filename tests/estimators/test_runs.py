@@ -35,7 +35,7 @@ def rng():
 PLANS = {
     "frame": lambda: FramePlan(NAMES),
     **{kind: (lambda kind=kind: mixture(kind)) for kind in COVARIANCE_TYPES},
-    "map": lambda: mixture(prior=Prior.papers(D)),
+    "map": lambda: mixture(prior=Prior(2.0, np.zeros(D), 1.0, D + 2.0, 0.1 * np.eye(D))),
     "random directions": lambda: mixture(start=Start("kmeans", rng())),
     "random shares": lambda: mixture(start=Start("random", rng())),
     "given centres": lambda: mixture(start=Start(X[:K].copy())),

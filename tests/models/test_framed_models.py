@@ -24,6 +24,10 @@ from privem.run import run
 from privem.tree import add, leaves, map_leaves, unravel
 
 
+def usual_prior(d):
+    return Prior(2.0, np.zeros(d), 1.0, d + 2.0, 0.1 * np.eye(d))
+
+
 def frame_of(X):
     return run(FramePlan([str(j) for j in range(X.shape[1])]), LocalSource(read_rows(X), 1))
 
@@ -37,7 +41,7 @@ class MixtureCase:
     direct: bool = False
 
     def model(self, frame, reg_covar=1e-6):
-        prior = Prior.papers(len(frame.origin)) if self.prior else None
+        prior = usual_prior(len(frame.origin)) if self.prior else None
         return GaussianMixtureModel(self.covariance_type, frame, reg_covar, prior)
 
     def state(self, frame, k, rng):

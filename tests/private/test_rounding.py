@@ -190,7 +190,7 @@ def test_mixture_sums_of_many_features(kind: str, where: str) -> None:
     w = MomentWeights.balanced(d, clip_radius(d))
     query = BoundedQuery(mixture, region, w, "whitened", n)
     query.__dict__["direct"] = False
-    assert kind != "full" or len(query._features.tiles()) > 1
+    assert kind != "full" or len(query._evaluation.features.tiles()) > 1
     X = records(rng, n, region, mixture)
     error = np.linalg.norm((total(query, X, None, [7]) - reference(query, X, None)).astype(float))
     assert error <= query.rounding(n)

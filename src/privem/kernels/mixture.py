@@ -254,12 +254,6 @@ class Tiles:
         self._tile.times(self._parts, self._joint, self._spare)
         return self._joint
 
-    @property
-    def x(self) -> Array:
-        """The records of the tile at hand, (d, b)."""
-        assert self._tile is not None
-        return self._tile.x
-
     def zeros(self) -> list[Array]:
         """Sums to start :meth:`gather` with; concatenated along axis 1 they are (K, p)."""
         return [np.zeros_like(part) for part in self._parts]

@@ -65,11 +65,6 @@ class LogDensityQuery:
     cap_weight: float = 1.0
     block_rows: int = 4088
 
-    @property
-    def size(self) -> int:
-        """How many numbers are released."""
-        return 1
-
     def contributions(self, block: Block, scratch: Scratch) -> Array:
         """What each record of a block adds, (b,), before weights.
 
@@ -121,10 +116,6 @@ class LogDensityQuery:
         f = self.contributions(block, scratch)
         weight = capped(block.weight, self.cap_weight, len(f))
         return ScoreSums(np.atleast_1d(f.sum() if weight is None else f @ weight))
-
-    def unravel(self, vector: Array) -> ScoreSums:
-        """The sums from the vector of their numbers."""
-        return ScoreSums(vector)
 
     def groups(self, neighbours: str) -> list[Group]:
         """A record adds a number in [-w/2, w/2]; two of them are at most w apart."""

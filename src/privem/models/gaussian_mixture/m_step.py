@@ -38,11 +38,6 @@ class Prior:
     nu: float
     scatter: Array
 
-    @classmethod
-    def papers(cls, d: int) -> Prior:
-        """The defaults of Park et al. 2016 and 2017 in d dimensions."""
-        return cls(2.0, np.zeros(d), 1.0, d + 2.0, 0.1 * np.eye(d))
-
     def counts(self, count: Array) -> Array:
         """Posterior counts, to which the mode of the weights is proportional (Park et al. 2016)."""
         return np.maximum(count + self.alpha - 1.0, 0.0)

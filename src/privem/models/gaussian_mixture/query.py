@@ -21,7 +21,7 @@ from ...blocks.region import Region
 from ...blocks.sensitivity import MomentWeights, capped, check_bounded, groups_apart
 from ...blocks.shrinkage import clip_radius
 from ...core import Block, Group, Scratch
-from ...kernels.mixture import Features, Place
+from ...kernels.mixture import Place
 from ...kernels.whitened import (
     by_differences,
     by_products,
@@ -129,10 +129,6 @@ class BoundedQuery:
             m = Mixture("full", m.weights, m.means, np.stack([m.covariances] * k))
         return MixtureQuery(m, np.zeros(d))
 
-    @property
-    def _features(self) -> Features:
-        return self._evaluation.features
-
     @cached_property
     def _errors(self) -> MixtureRounding:
         return MixtureRounding(self.mixture, self.region, self.weights, _TILES)
@@ -164,7 +160,7 @@ class BoundedQuery:
             return differences_block_rows(d)
         if self._pooled:
             return _TILES * pooled_tile_rows(components, d)
-        return _TILES * self._features.tile_rows(components)
+        return _TILES * self._evaluation.features.tile_rows(components)
 
     def __call__(self, block: Block, scratch: Scratch) -> BoundedSums:
         """Sum a block."""
