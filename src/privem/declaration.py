@@ -207,8 +207,7 @@ class Declaration:
         for name, types, meaning in _documented(next(c for c in classes if c.name == self.name)):
             elsewhere = re.match(r"see :class:`privem\.(\w+)`", types)
             if elsewhere:
-                other = next(each for each in declarations() if each.name == elsewhere[1])
-                found[name] = other.parameters[name]
+                found[name] = declared(elsewhere[1]).parameters[name]
             else:
                 found[name] = Parameter.of(types, meaning)
         return found

@@ -7,7 +7,7 @@ distribution is binomial whatever the scale, and a false-alarm rate can be state
 from __future__ import annotations
 
 import math
-import os
+import multiprocessing
 import threading
 import warnings
 from collections.abc import Iterator
@@ -295,31 +295,23 @@ def check_residuals(
 
 def check_fork(query: Any, noise: Noise, data: Any, name: str = "noise across fork") -> Finding:
     """A forked child must not draw the noise that its parent draws."""
-    if not hasattr(os, "fork"):
+    if "fork" not in multiprocessing.get_all_start_methods():
         return Finding(name, True, "this system has no fork")
     total = exact_sum(query, data)
     # Once before: a buffer that is filled now is what both would share.
     noise.release(query, total)
-    read, write = os.pipe()
+    context = multiprocessing.get_context("fork")
+    pipe, sender = context.Pipe(duplex=False)
+    child = context.Process(target=lambda: sender.send(_several(query, noise, total)))
     with warnings.catch_warnings():
         # Newer Pythons warn of forking with threads about; the child only draws and leaves.
         warnings.simplefilter("ignore", DeprecationWarning)
-        child = os.fork()
-    if child == 0:  # pragma: no cover  (in another process)
-        status = 1
-        try:
-            os.close(read)
-            os.write(write, _several(query, noise, total).tobytes())
-            status = 0
-        finally:
-            os._exit(status)
-    os.close(write)
-    with os.fdopen(read, "rb") as pipe:
-        theirs = np.frombuffer(pipe.read())
-    os.waitpid(child, 0)
+        child.start()
+    child.join()
     mine = _several(query, noise, total)
-    if theirs.size != mine.size:
+    if not pipe.poll():
         return Finding(name, False, "the child drew nothing")
+    theirs = pipe.recv()
     shared = np.count_nonzero(mine == theirs)
     # Equal by chance: 2^-25 each; two of sixteen, once in 10^13.
     return Finding(
