@@ -8,7 +8,6 @@ import pytest
 
 LEVELS = {
     "files": 0,
-    "advice": 0,
     "tree": 0,
     "linalg": 0,
     "kernels": 0,

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 __version__ = "0.1.0.dev0"
 
 if TYPE_CHECKING:
-    from .estimator.lineage import PrivacyCompositionWarning as PrivacyCompositionWarning
     from .estimator.store import ModelFileError as ModelFileError
     from .estimator.store import load as load
+    from .estimator.warnings import PrivacyCompositionWarning as PrivacyCompositionWarning
     from .models.categorical_mixture.estimator import CategoricalMixture as CategoricalMixture
     from .models.factor_analysis.estimator import FactorAnalysis as FactorAnalysis
     from .models.gaussian_mixture.estimator import GaussianMixture as GaussianMixture
@@ -30,7 +30,7 @@ else:
     # Where public names that are not models come from. Models are found in their folders.
     _HOMES = {
         "ModelFileError": "estimator.store",
-        "PrivacyCompositionWarning": "estimator.lineage",
+        "PrivacyCompositionWarning": "estimator.warnings",
         "PrivateMean": "models.mean.estimator",
         "load": "estimator.store",
         "private_mean": "models.mean.estimator",

@@ -20,11 +20,10 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from .advice import advise, at_end
 from .budget import Funded, PrivatePlan, Terms
 from .core import Plan, Release, Source, Stage
 from .data.sums import effective_threads, one_blas_thread
-from .estimator.lineage import count_fit
+from .estimator.warnings import advise, at_end, count_fit
 from .local import Rounds
 from .meter import Meter
 from .parameters import check_all_sizes

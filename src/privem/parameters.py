@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .blocks.region import Region
-from .data.columns import for_columns
+from .data.values import for_columns
 from .linalg import LARGEST, SMALLEST
 from .tree import Array
 

@@ -18,7 +18,7 @@ from privem.audit import (
 )
 from privem.audit.battery import tiny
 from privem.audit.fits import watched_fit
-from privem.data.persons import People
+from privem.data.table import People
 from privem.estimator import base
 from privem.noise.discrete import Discrete
 from privem.noise.entropy import InsecureEntropyWarning, insecure_seeded_entropy_for_tests

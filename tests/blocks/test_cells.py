@@ -53,7 +53,7 @@ def test_all_rows_of_a_person_are_in_one_cell():
     source = LocalSource(ArrayRows(X), 1, None, owner)
     seen = []
     for index in range(4):
-        rows = cell_rows(source.rows, source.key, index, 4, source.owner)
+        rows = cell_rows(source.rows, source._cells, index, 4, source.owner)
         values = np.concatenate([b.X[:, 0] for b in rows.blocks(97)])
         persons, counts = np.unique(values, return_counts=True)
         assert (counts == 4).all()

@@ -14,7 +14,7 @@ from hypothesis.extra.numpy import arrays
 import privem
 from privem import FactorAnalysis, GaussianMixture, KMeans, ModelFileError
 from privem.data import read_file
-from privem.data.columns import TYPES, check_type, type_name
+from privem.data.values import TYPES, check_type, type_name
 from privem.estimator import store
 from privem.estimator.synthetic import Columns
 

@@ -9,7 +9,7 @@ from sklearn.base import clone
 
 from privem import CategoricalMixture, MissingCovariateRegression, RegressionMixture
 from privem.data import Table, kinds
-from privem.data.persons import People
+from privem.data.table import People
 from privem.run import Record, Recorded
 
 from .test_replay import check_price, same

@@ -12,8 +12,7 @@ from dp_accounting.rdp import RdpAccountant
 from sklearn.base import clone
 
 from privem import FactorAnalysis, GaussianMixture, KMeans
-from privem.data.persons import People
-from privem.data.table import Table
+from privem.data.table import People, Table
 from privem.run import Record, Recorded
 from privem.statement import Statement
 

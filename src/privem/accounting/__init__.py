@@ -14,7 +14,6 @@ True
 from __future__ import annotations
 
 from .accountant import Accountant, NotValid
-from .calibrate import calibrate
 from .events import (
     Composed,
     Event,
@@ -29,7 +28,7 @@ from .events import (
     to_dict,
 )
 from .gdp import mu_for, mu_total
-from .registry import ACCOUNTANTS, accountant_named, which
+from .registry import ACCOUNTANTS, calibrate, delta, epsilon, which
 
 __all__ = [
     "ACCOUNTANTS",
@@ -53,25 +52,3 @@ __all__ = [
     "to_dict",
     "which",
 ]
-
-
-def epsilon(event: Event, delta: float, accountant: str = "auto") -> float:
-    """Epsilon of an event at `delta`, an upper bound.
-
-    Examples
-    --------
-    >>> epsilon(NoPrivacy(), 1e-6), epsilon(Nothing(), 1e-6)
-    (inf, 0.0)
-    """
-    return accountant_named(accountant).epsilon(event, delta)
-
-
-def delta(event: Event, epsilon: float, accountant: str = "auto") -> float:
-    """Delta of an event at `epsilon`, an upper bound.
-
-    Examples
-    --------
-    >>> delta(NoPrivacy(), 1.0), delta(Failure(1e-9), 1.0)
-    (1.0, 1e-09)
-    """
-    return accountant_named(accountant).delta(event, epsilon)

@@ -14,8 +14,8 @@ from sklearn.utils import get_tags
 
 from ..data import read_file
 from ..data.categories import read_categories
-from ..data.columns import positions
 from ..data.header import numbered
+from ..data.values import positions
 from ..declaration import Declaration
 from .failures import reading_data, writing_file
 from .options import COLUMNS, flag, setting, takers, takes

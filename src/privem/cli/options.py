@@ -38,7 +38,7 @@ def read_types(texts: Sequence[str]) -> dict[str, str]:
     """``COLUMN=TYPE``, checked."""
     if not texts:
         return {}
-    from ..data.columns import check_type
+    from ..data.values import check_type
 
     found: dict[str, str] = {}
     for text in texts:

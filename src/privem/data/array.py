@@ -5,6 +5,7 @@ Neither pandas nor polars is imported to find out whether something is a frame.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -14,8 +15,7 @@ from numpy.typing import NDArray
 from scipy.sparse import issparse
 
 from ..core import Block, Rows
-from .columns import type_name
-from .values import as_numbers, quietly, refuse_non_finite, refuse_weights
+from .values import as_numbers, quietly, refuse_non_finite, refuse_weights, type_name
 
 # Numbers in a dense block of sparse rows, at most: 16 megabytes.
 _MOST_DENSE = 2**21
@@ -234,3 +234,8 @@ def _replaced(frame: Any, columns: dict[int, NDArray[np.float64]]) -> Any:
     for j, values in columns.items():
         frame.isetitem(j, values)
     return frame
+
+
+def is_table(X: Any) -> bool:
+    """Whether ``X`` is what :func:`read_file` opens: a path, or a polars ``LazyFrame``."""
+    return isinstance(X, str | os.PathLike) or is_lazy(X)

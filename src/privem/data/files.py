@@ -13,18 +13,13 @@ import polars as pl
 from numpy.typing import NDArray
 
 from ..core import Rows
-from .array import ArrayRows, is_lazy
-from .columns import chosen_types, type_name
+from .array import ArrayRows
 from .header import Header, read_header, refuse_header
 from .lazy import ScanRows, reading
+from .values import chosen_types, type_name
 
 # What a CSV file may say where there is no value.
 NULLS = ["", "NA", "NaN", "nan"]
-
-
-def is_table(X: Any) -> bool:
-    """Whether ``X`` is what :func:`read_file` opens: a path, or a polars ``LazyFrame``."""
-    return isinstance(X, str | os.PathLike) or is_lazy(X)
 
 
 def is_npy(X: Any) -> bool:

@@ -12,12 +12,11 @@ import numpy as np
 from scipy.sparse import issparse
 from sklearn.utils.validation import validate_data
 
-from .array import ArrayRows, is_frame, is_lazy, numeric, without_column
+from .array import ArrayRows, is_frame, is_lazy, is_table, numeric, without_column
 from .categories import category_type, coded, read_categories
-from .columns import type_name
-from .files import group_column, is_npy, is_table, read_file
-from .persons import Owned, People, as_labels, column_labels
-from .table import Policy, Table, register
+from .files import group_column, is_npy, read_file
+from .persons import Owned, as_labels, column_labels
+from .table import People, Policy, Table, register
 from .values import (
     as_array,
     as_numbers,
@@ -27,6 +26,7 @@ from .values import (
     refuse_infinite,
     refuse_kind,
     refuse_missing,
+    type_name,
     unmasked,
     without_values,
 )

@@ -1,11 +1,11 @@
-"""Persons: the unit of privacy, the owners of rows, and rows in which each person counts once."""
+"""Persons: the owners of rows, and rows in which each person counts once."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -13,49 +13,14 @@ from numpy.typing import NDArray
 
 from ..core import Rows
 from ..tree import Array
-from .sampling import fresh_bytes, fresh_key
+from .sampling import fresh_bytes
 from .sums import LocalSource
 from .values import as_array
-
-Statement = TypeVar("Statement")
 
 # What NumPy can hold as it is.
 _WHOLE = (pl.Int8, pl.Int16, pl.Int32, pl.Int64, pl.UInt8, pl.UInt16, pl.UInt32, pl.UInt64)
 
 _NOBODY = ["", "na", "n/a", "nan", "null", "none"]
-
-
-@dataclass(frozen=True)
-class People:
-    """The unit of privacy and how many there are.
-
-    ``count`` is ``None`` if rows are streamed and were not counted.
-    """
-
-    unit: str
-    count: int | None
-    weighted: bool
-    sign: Callable[[Any], Any] | None = None
-    """What a source adds to the statement of a fit: a federation says who could learn what."""
-
-    def public_count(self, neighbours: str) -> float | None:
-        """The number that is public knowledge: when one is replaced, never when weighted."""
-        if neighbours == "replace-one" and not self.weighted and self.count is not None:
-            return float(self.count)
-        return None
-
-    def public(self, neighbours: str) -> dict[str, str]:
-        """What the statement lists as public."""
-        count = self.public_count(neighbours)
-        return {} if count is None else {f"number of {self.unit}s": f"{int(count)}"}
-
-    def signed(self, statement: Statement) -> Statement:
-        """The statement of a fit that has ended, with what the source adds to it."""
-        return statement if self.sign is None else self.sign(statement)
-
-
-# Records that were not counted.
-RECORDS = People("record", None, False)
 
 
 @dataclass(frozen=True)
@@ -102,7 +67,6 @@ class Owned:
         draw: Callable[[int], bytes] = fresh_bytes,
     ) -> LocalSource:
         """What sums over persons; ``key`` is what they draw their cells from, or a fresh one."""
-        key = fresh_key() if key is None else key
         return LocalSource(self.rows, n_jobs, self.persons, self.owner, key, draw)
 
 

@@ -18,7 +18,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from contextvars import copy_context
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any, TypeVar
 
 import numpy as np
@@ -87,8 +87,8 @@ class LocalSource:
     """One row per person, for queries that look at persons or pairs of them; default: the rows."""
     owner: NDArray[np.int64] | None = None
     """The person each row belongs to; default: one row each."""
-    key: bytes = field(default_factory=fresh_key, repr=False, compare=False)
-    """Where records draw their cells of a partition from; secret, fresh for each source."""
+    key: bytes | None = field(default=None, repr=False, compare=False)
+    """Where records draw their cells of a partition from; secret, by default a fresh one."""
     draw: Callable[[int], bytes] = field(default=fresh_bytes, repr=False, compare=False)
     """Where random pairs of records come from: so many bytes, independent and uniform."""
 
@@ -102,10 +102,15 @@ class LocalSource:
         with one_blas_thread():
             yield from map_blocks(function, _cut(self.rows.blocks(block_rows), block_rows), threads)
 
+    @cached_property
+    def _cells(self) -> bytes:
+        """The key, the same throughout."""
+        return fresh_key() if self.key is None else self.key
+
     def _view(self, query: Any) -> Rows:
         cell = getattr(query, "cell", None)
         if cell is not None:
-            return cell_rows(self.rows, self.key, cell.index, cell.count, self.owner)
+            return cell_rows(self.rows, self._cells, cell.index, cell.count, self.owner)
         match name := getattr(query, "view", "rows"):
             case "rows":
                 return self.rows

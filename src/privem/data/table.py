@@ -15,11 +15,12 @@ from numpy.typing import NDArray
 
 from ..core import Block, Rows, Scratch, Source
 from .header import Header
-from .persons import RECORDS, Owned, People
-from .sampling import fresh_bytes, fresh_key
+from .persons import Owned
+from .sampling import fresh_bytes
 from .sums import LocalSource
 
 T = TypeVar("T")
+Statement = TypeVar("Statement")
 
 
 @dataclass(frozen=True)
@@ -79,6 +80,39 @@ class Policy:
 
 
 @dataclass(frozen=True)
+class People:
+    """The unit of privacy and how many there are.
+
+    ``count`` is ``None`` if rows are streamed and were not counted.
+    """
+
+    unit: str
+    count: int | None
+    weighted: bool
+    sign: Callable[[Any], Any] | None = None
+    """What a source adds to the statement of a fit: a federation says who could learn what."""
+
+    def public_count(self, neighbours: str) -> float | None:
+        """The number that is public knowledge: when one is replaced, never when weighted."""
+        if neighbours == "replace-one" and not self.weighted and self.count is not None:
+            return float(self.count)
+        return None
+
+    def public(self, neighbours: str) -> dict[str, str]:
+        """What the statement lists as public."""
+        count = self.public_count(neighbours)
+        return {} if count is None else {f"number of {self.unit}s": f"{int(count)}"}
+
+    def signed(self, statement: Statement) -> Statement:
+        """The statement of a fit that has ended, with what the source adds to it."""
+        return statement if self.sign is None else self.sign(statement)
+
+
+# Records that were not counted.
+RECORDS = People("record", None, False)
+
+
+@dataclass(frozen=True)
 class Table:
     """Rows as a fit sees them, whatever they came from."""
 
@@ -128,7 +162,7 @@ class Table:
             return self.elsewhere
         if self.owned is not None:
             return self.owned.source(n_jobs, key, draw)
-        return LocalSource(self.rows, n_jobs, key=fresh_key() if key is None else key, draw=draw)
+        return LocalSource(self.rows, n_jobs, key=key, draw=draw)
 
     def each(
         self, function: Callable[[Block, Scratch], T], n_jobs: int | None, block_rows: int = 4088

@@ -14,21 +14,20 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from ..advice import advise_at_end, few
 from ..blocks.region import Region
 from ..budget import PrivatePlan, Terms
 from ..core import Block, Plan, Release, Scratch, Stage
 from ..data import Policy, Table, open_table
 from ..data.array import features_of
-from ..data.columns import TYPES
 from ..data.header import Header
+from ..data.values import TYPES
 from ..em import Fit
 from ..fit import fit
 from ..ground import ESTIMATED, Ground, Preamble
 from ..local import Crowd
 from ..parameters import check_int, check_option, in_order, region_of
-from .lineage import WithLineage
 from .store import save_model
+from .warnings import WithLineage, advise_at_end, few
 
 T = TypeVar("T")
 

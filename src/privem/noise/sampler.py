@@ -37,10 +37,14 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from .compare import below_exp, draw, edge_bounds, exp_bounds, extend
 from .entropy import (
     Entropy,
     InsecureEntropyWarning,
+    below_exp,
+    draw,
+    edge_bounds,
+    exp_bounds,
+    extend,
     insecure_seeded_entropy_for_tests,
     os_entropy,
 )

@@ -12,8 +12,7 @@ from sklearn.base import clone
 from sklearn.cluster import KMeans as Peer
 
 from privem import KMeans
-from privem.data.persons import People
-from privem.data.table import Table
+from privem.data.table import People, Table
 from privem.run import Record, Recorded
 
 

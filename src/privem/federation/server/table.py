@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from ...budget import failure_of
 from ...data import Policy, Table
 from ...data.categories import category_type, declared
-from ...data.persons import People
+from ...data.table import People
 from ...statement import Statement
 from ..party.rows import plain_categories
 

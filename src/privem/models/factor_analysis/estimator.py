@@ -13,12 +13,12 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from ...advice import advise_at_end
 from ...blocks.moments import Frame
 from ...budget import Terms
 from ...core import Block, Scratch
 from ...data.table import Table
 from ...estimator.synthetic import Synthetic
+from ...estimator.warnings import advise_at_end
 from ...linalg import invert_cholesky
 from ...parameters import (
     check_array_shape,

@@ -22,13 +22,13 @@ from scipy.stats import chi2
 from sklearn.base import DensityMixin
 from sklearn.utils.validation import check_is_fitted
 
-from ...advice import advise
 from ...blocks.region import Region
 from ...blocks.sensitivity import capped
 from ...budget import Allowance, Part, Terms
 from ...core import Block, Group, Release, Scratch, Stage
 from ...estimator.base import Estimator
 from ...estimator.measured import Measured, say_measured
+from ...estimator.warnings import advise
 from ...fit import fund, pay
 from ...ground import Preamble
 from ...kernels.mixture import log_normaliser

@@ -13,13 +13,13 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from ...advice import advise_at_end
 from ...blocks.moments import Frame
 from ...budget import Terms
 from ...data.table import Table
 from ...em import Fit
 from ...estimator.synthetic import Synthetic
 from ...estimator.verbose import Verbose
+from ...estimator.warnings import advise_at_end
 from ...parameters import (
     check_float,
     check_int,

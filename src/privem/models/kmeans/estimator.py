@@ -15,7 +15,6 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from ...advice import advise, advise_at_end
 from ...blocks.moments import Frame
 from ...budget import Terms
 from ...core import Block, Rows, Scratch
@@ -25,6 +24,7 @@ from ...em import Fit
 from ...estimator.base import Estimator
 from ...estimator.inits import given_centres, row_centres
 from ...estimator.verbose import Verbose, VerboseLloyd
+from ...estimator.warnings import advise, advise_at_end
 from ...kernels.nearest import nearest
 from ...parameters import check_float, check_int, check_one_start, check_option
 from ...tree import Array

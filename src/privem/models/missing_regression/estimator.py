@@ -9,13 +9,13 @@ import numpy as np
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from ...advice import advise
 from ...blocks.region import Region
 from ...budget import Terms
 from ...core import Block, Scratch
 from ...data.table import Table
 from ...em import Fit
 from ...estimator.unscaled import off_centre, unlike_standard_normal
+from ...estimator.warnings import advise
 from ...parameters import check_array_shape
 from ...tree import Array
 from ..symmetric.base import GradientEstimator

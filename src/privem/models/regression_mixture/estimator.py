@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from ...advice import advise_at_end
 from ...blocks.region import Region
 from ...budget import Terms
 from ...core import Block, Scratch
@@ -19,6 +18,7 @@ from ...data.table import Table
 from ...em import Fit
 from ...estimator.base import Estimator
 from ...estimator.inits import given_weights
+from ...estimator.warnings import advise_at_end
 from ...ground import ESTIMATED, Preamble
 from ...kernels.mixture import log_normaliser
 from ...parameters import check_array_shape, check_float, check_int, check_one_start

@@ -7,12 +7,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ...advice import advise_at_end
 from ...blocks.region import Region
 from ...budget import Terms
 from ...data.table import Table
 from ...em import Fit
 from ...estimator.base import Estimator
+from ...estimator.warnings import advise_at_end
 from ...ground import NormBounds, Preamble
 from ...parameters import check_array_shape, check_float, check_int, check_option, check_sizes
 from ...tree import Array

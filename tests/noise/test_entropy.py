@@ -18,7 +18,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from privem.noise import compare, sampler
+from privem.noise import entropy as compare
+from privem.noise import sampler
 from privem.noise.sampler import Entropy, discrete_gaussian, discrete_laplace
 
 Ints = NDArray[np.int64]

@@ -1,4 +1,6 @@
-"""How many private fits an estimator and its clones have made: each of them spends.
+"""Warnings that point at the user's own line, and the count of private fits of an estimator.
+
+How many private fits an estimator and its clones have made: each of them spends.
 
 scikit-learn's searches and cross-validation fit clones, many of them and mostly on the same
 records, here or in other processes. No data are compared: what is counted is who was cloned from
@@ -13,8 +15,13 @@ from __future__ import annotations
 import math
 import os
 import secrets
+import sys
 import threading
+import warnings
 from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -22,9 +29,41 @@ from sklearn.base import BaseEstimator
 
 from ..accounting import Gaussian, mu_for
 from ..accounting import epsilon as epsilon_of
-from ..advice import advise
 
-__all__ = ["PrivacyCompositionWarning", "WithLineage", "count_fit", "lineage_of"]
+_waiting: ContextVar[list[tuple[str, type[Warning]]]] = ContextVar("_waiting")
+
+
+def advise(message: str, category: type[Warning] = UserWarning) -> None:
+    """Warn, naming the line outside privem that led here, however deep inside we are."""
+    level, frame = 2, sys._getframe(1)
+    while frame.f_back is not None and _ours(frame.f_globals.get("__name__", "")):
+        frame, level = frame.f_back, level + 1
+    warnings.warn(message, category, stacklevel=level)
+
+
+def advise_at_end(message: str, category: type[Warning] = UserWarning) -> None:
+    """Warn when the fit is complete: what was paid for is not lost where warnings are errors."""
+    _waiting.get().append((message, category))
+
+
+@contextmanager
+def at_end() -> Iterator[list[tuple[str, type[Warning]]]]:
+    """Collect the warnings that wait for the end of a fit."""
+    token = _waiting.set([])
+    try:
+        yield _waiting.get()
+    finally:
+        _waiting.reset(token)
+
+
+def _ours(module: str) -> bool:
+    return module.partition(".")[0] == "privem"
+
+
+def few(names: Sequence[str]) -> str:
+    """Names for a message: the first ten, and how many more."""
+    more = f" and {len(names) - 10} more" if len(names) > 10 else ""
+    return ", ".join(names[:10]) + more
 
 
 class PrivacyCompositionWarning(UserWarning):
@@ -43,7 +82,7 @@ class PrivacyCompositionWarning(UserWarning):
     ...     model.fit([[0.5]] * 9)
     Traceback (most recent call last):
     ...
-    privem.estimator.lineage.PrivacyCompositionWarning: 2 private fits of one KMeans ...
+    privem.estimator.warnings.PrivacyCompositionWarning: 2 private fits of one KMeans ...
     """
 
 
