@@ -45,15 +45,15 @@ def test_measurements_hang_together():
 
 
 def test_correlations_are_valid_and_shares_sum_to_one():
-    assert sum(group.share for group in _GROUPS.values()) == pytest.approx(1)
-    for group in _GROUPS.values():
+    assert sum(group.share for group in _GROUPS) == pytest.approx(1)
+    for group in _GROUPS:
         assert np.linalg.eigvalsh(_correlation(group))[0] > 0.05
 
 
 def test_a_mixture_finds_the_five_groups():
     model = GaussianMixture(5, random_state=0, epsilon=None).fit(make_people(40_000, 0))
-    truth = np.array([group.mean for group in _GROUPS.values()])
-    spread = np.array([group.deviation for group in _GROUPS.values()])
+    truth = np.array([group.mean for group in _GROUPS])
+    spread = np.array([group.deviation for group in _GROUPS])
     away = np.abs(model.means_[:, None] - truth) / spread
     # Every group has a component of its own within half a standard deviation in every column.
     nearest = away.max(axis=2).argmin(axis=0)

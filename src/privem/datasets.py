@@ -8,6 +8,8 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from .parameters import check_int
+
 __all__ = ["make_people"]
 
 _COLUMNS = ("age", "height_cm", "weight_kg", "systolic_bp", "cholesterol", "income_k")
@@ -26,23 +28,14 @@ class _Group:
     """Correlation of income with age: careers rise, pensions do not."""
 
 
-_GROUPS = {
-    "students": _Group(
-        0.18, (21.5, 173, 67, 113, 164, 10), (2.3, 9.0, 10.5, 8.5, 25, 3.6), income_with_age=0.45
-    ),
-    "starting out": _Group(
-        0.24, (31, 173, 74, 118, 184, 34), (4.6, 9.0, 12.5, 9.5, 29, 7.5), income_with_age=0.55
-    ),
-    "mid-career": _Group(
-        0.26, (47, 171, 81, 128, 212, 50), (7.0, 9.0, 14.0, 12.0, 34, 10.5), income_with_age=0.25
-    ),
-    "well paid": _Group(
-        0.11, (51, 175, 78, 124, 203, 98), (7.5, 8.5, 12.0, 11.5, 31, 19.0), income_with_age=0.35
-    ),
-    "retired": _Group(
-        0.21, (72, 167, 75, 141, 202, 27), (6.5, 9.0, 12.5, 15.5, 35, 6.5), income_with_age=-0.15
-    ),
-}
+# Students, people starting out, in mid-career, well paid, retired.
+_GROUPS = (
+    _Group(0.18, (21.5, 173, 67, 113, 164, 10), (2.3, 9.0, 10.5, 8.5, 25, 3.6), 0.45),
+    _Group(0.24, (31, 173, 74, 118, 184, 34), (4.6, 9.0, 12.5, 9.5, 29, 7.5), 0.55),
+    _Group(0.26, (47, 171, 81, 128, 212, 50), (7.0, 9.0, 14.0, 12.0, 34, 10.5), 0.25),
+    _Group(0.11, (51, 175, 78, 124, 203, 98), (7.5, 8.5, 12.0, 11.5, 31, 19.0), 0.35),
+    _Group(0.21, (72, 167, 75, 141, 202, 27), (6.5, 9.0, 12.5, 15.5, 35, 6.5), -0.15),
+)
 
 # Within every group: taller people weigh more, weight and age raise blood pressure, and so on.
 _CORRELATIONS = {
@@ -91,15 +84,12 @@ def make_people(
     >>> bool(people["age"].is_between(16, 100).all())
     True
     """
-    if isinstance(n_samples, bool) or not isinstance(n_samples, int | np.integer):
-        raise TypeError(f"n_samples must be an integer, got {n_samples!r}")
-    if n_samples < 1:
-        raise ValueError(f"n_samples must be at least 1, got {n_samples}")
+    count = check_int("n_samples", n_samples, 1)
     rng = np.random.default_rng(random_state)
-    groups = list(_GROUPS.values())
-    member = rng.choice(len(groups), size=int(n_samples), p=[group.share for group in groups])
-    people = np.empty((int(n_samples), len(_COLUMNS)))
-    for number, group in enumerate(groups):
+    shares = [group.share for group in _GROUPS]
+    member = rng.choice(len(shares), size=count, p=shares)
+    people = np.empty((count, len(_COLUMNS)))
+    for number, group in enumerate(_GROUPS):
         rows = np.flatnonzero(member == number)
         people[rows] = _draw(group, len(rows), rng)
     return pl.DataFrame(people.round(1), schema=list(_COLUMNS), orient="row")

@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import polars as pl
@@ -15,8 +16,6 @@ from sklearn.exceptions import ConvergenceWarning
 from .datasets import make_people
 from .models.gaussian_mixture.estimator import GaussianMixture
 from .report import MissingExtra, draw_pairs, write_records
-
-__all__ = ["Demo", "run_demo"]
 
 COMPONENTS, EPSILON = 5, 1.0
 
@@ -101,7 +100,7 @@ def run_demo(
         "synthetic": folder / "synthetic.parquet",
     }
     held_out = max(rows // 5, 100)
-    step = _Steps(say)
+    step = partial(_step, say)
 
     with step(f"make {rows:,} people who do not exist"):
         people, others = make_people(rows, random_state), make_people(held_out, random_state + 1)
@@ -127,34 +126,21 @@ def run_demo(
         remark = _picture(folder / "demo.png", model, people, synthetic)
     if not remark:
         files["picture"] = folder / "demo.png"
-    return Demo(
-        model,
-        rows,
-        held_out,
-        exact.score(others),
-        model.score(others),
-        single.score(others),
-        files,
-        remark,
-    )
+    best, mine, least = (mixture.score(others) for mixture in (exact, model, single))
+    return Demo(model, rows, held_out, best, mine, least, files, remark)
 
 
-class _Steps:
-    """Says what is going on, and how long it took."""
-
-    def __init__(self, say: Callable[[str], object]) -> None:
-        self._say = say
-
-    @contextmanager
-    def __call__(self, text: str) -> Iterator[None]:
-        self._say(f"  {text} ".ljust(60, ".") + " ")
-        start = time.perf_counter()
-        try:
-            yield
-        except BaseException:
-            self._say("failed\n")
-            raise
-        self._say(f"{time.perf_counter() - start:5.1f} s\n")
+@contextmanager
+def _step(say: Callable[[str], object], text: str) -> Iterator[None]:
+    """Say what is going on, and how long it took."""
+    say(f"  {text} ".ljust(60, ".") + " ")
+    start = time.perf_counter()
+    try:
+        yield
+    except BaseException:
+        say("failed\n")
+        raise
+    say(f"{time.perf_counter() - start:5.1f} s\n")
 
 
 def _fit_exactly(people: pl.DataFrame) -> GaussianMixture:
@@ -167,15 +153,9 @@ def _fit_exactly(people: pl.DataFrame) -> GaussianMixture:
 def _picture(path: Path, model: GaussianMixture, real: pl.DataFrame, drawn: pl.DataFrame) -> str:
     """Draw, or say why not."""
     try:
-        draw_pairs(
-            path,
-            model,
-            {name: real[name].to_numpy() for name in real.columns},
-            {name: drawn[name].to_numpy() for name in drawn.columns},
-            _PAIRS,
-            labels=_LABELS,
-            title="People who do not exist, and a private mixture that describes them",
-        )
+        one, other = ({c.name: c.to_numpy() for c in table} for table in (real, drawn))
+        title = "People who do not exist, and a private mixture that describes them"
+        draw_pairs(path, model, one, other, _PAIRS, labels=_LABELS, title=title)
     except MissingExtra as error:
         return f"no picture: {error}"
     return ""

@@ -90,7 +90,7 @@ def fit_privately(estimator: Any, table: Any) -> None:
     known = {**people.public(terms.neighbours), **estimator._known(plan, terms)}
     known |= limits(terms, people.weighted) | estimator._known_types()
     trust = "local" if local else "central"
-    statement = Statement.of(meter, people.unit, terms.neighbours, known, trust)
+    statement = Statement.of(meter, people.unit, terms.neighbours, known, trust=trust)
     estimator.privacy_ = people.signed(statement)
 
 

@@ -53,7 +53,6 @@ from .tree import Array, map_leaves, ravel, unravel
 
 Result = TypeVar("Result")
 
-__all__ = ["Crowd", "Server", "message", "messages"]
 
 # Numbers noised at a time: working memory of some tens of megabytes.
 _BATCH = 2**18

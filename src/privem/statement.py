@@ -100,37 +100,23 @@ class Statement:
 
     @classmethod
     def of(
-        cls,
-        meter: Meter,
-        unit: str,
-        neighbours: str,
-        public: dict[str, str],
-        trust: str = "central",
-        subject: str = "model",
+        cls, meter: Meter, unit: str, neighbours: str, public: dict[str, str], **more: Any
     ) -> Statement:
-        """The statement of a fit that has ended."""
+        """The statement of a fit that has ended; ``more``: its trust and subject."""
         records = tuple(ReleaseRecord(name, groups) for name, groups in meter.releases)
-        return cls(
-            meter.budget,
-            meter.delta,
-            meter.spent,
-            unit,
-            neighbours,
-            meter.accountant,
-            records,
-            meter.failure,
-            dict(public),
-            trust,
-            subject=subject,
-        )
+        budget = (meter.budget, meter.delta, meter.spent)
+        how = (unit, neighbours, meter.accountant)
+        return cls(*budget, *how, records, meter.failure, dict(public), **more)
+
+    def _groups(self) -> list[Spent]:
+        return [group for record in self.releases for group in record.groups]
 
     def event(self) -> Event:
         """Everything released about one person, as one privacy event.
 
         If records were partitioned: about a person in the most expensive cell.
         """
-        groups = [group for record in self.releases for group in record.groups]
-        found = alternatives(groups, self.failure)
+        found = alternatives(self._groups(), self.failure)
         if len(found) == 1:
             return found[0]
         return max(found, key=lambda event: epsilon(event, self.delta, self.accountant))
@@ -161,8 +147,7 @@ class Statement:
             replace(group, steps=math.isqrt(left * -(-(group.steps**2) // cohort)))
             if group.kind == "gaussian"
             else group
-            for record in self.releases
-            for group in record.groups
+            for group in self._groups()
         ]
         return cost(groups, self.failure, self.delta, self.accountant)
 
@@ -200,7 +185,7 @@ class Statement:
             else f"replacing one {who} by another (their number is public)"
         )
         units = "records" if who == "record" else "persons (each the average of their records)"
-        numbers = sum(group.dimension for record in self.releases for group in record.groups)
+        numbers = sum(group.dimension for group in self._groups())
         given = "; ".join(f"{name} {value}" for name, value in self.public.items())
         local = self.trust == "local"
         count = len(self.releases)
@@ -215,7 +200,7 @@ class Statement:
             f"{', each' if count > 1 else ':'} a sum over {units} rounded to a lattice plus exact "
             "discrete noise"
         )
-        apart = any(group.cell is not None for record in self.releases for group in record.groups)
+        apart = any(group.cell is not None for group in self._groups())
         once = (
             " (records were assigned at random to one cell each, and a cell's releases concern "
             "nobody else)"

@@ -357,7 +357,7 @@ def test_a_party_at_the_command_line(tmp_path):
     place = PartyFolder(tmp_path / "fed" / "a")
     path = written(tmp_path, "41.7731,5.0917,88.1")
     quotes_nothing(command("federate", "party", tmp_path / "fed" / "a", path, code=3))
-    rows, _ = _rows(place.terms, path, None, None, False)
+    rows, _ = _rows(place.terms, path, header=False)
     assert rows.names == ["x0", "x1", "x2"]
     assert len(next(rows.blocks(9)).X) == 4
 

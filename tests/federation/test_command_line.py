@@ -41,7 +41,7 @@ def federation(folder, files):
     parties = []
     for name in PARTIES:
         place = PartyFolder(folder / name)
-        rows, more = _rows(place.terms, files / f"{name}.csv", None, None)
+        rows, more = _rows(place.terms, files / f"{name}.csv")
         parties.append(place.party(rows, None, 1e-6, **more))
     return Federation.over(place.terms.agreement, InProcess(parties))
 
@@ -172,20 +172,20 @@ def test_files_without_column_names(tmp_path):
     X = rng.uniform(-5, 5, (90, 2))
     np.save(tmp_path / "north.npy", X)
     terms = PartyFolder(tmp_path / "fed" / "north").terms
-    rows, more = _rows(terms, tmp_path / "north.npy", None, None)
+    rows, more = _rows(terms, tmp_path / "north.npy")
     assert tuple(rows.names) == ("x0", "x1")
     assert more == {}
     np.testing.assert_array_equal(next(iter(rows.blocks(90))).X, X)
     np.save(tmp_path / "wide.npy", np.zeros((3, 3)))
     with pytest.raises(ValueError, match="are called x0, x1, x2; the federation agreed on x0, x1"):
-        _rows(terms, tmp_path / "wide.npy", None, None)
+        _rows(terms, tmp_path / "wide.npy")
 
 
 def test_the_status_of_a_party_with_a_target(tmp_path):
     assert set_up(tmp_path / "fed", *TARGET).exit_code == 0
     place = PartyFolder(tmp_path / "fed" / "north")
     (tmp_path / "north.csv").write_text("outcome,a,b\n1,2,3\n4,5,6\n")
-    rows, more = _rows(place.terms, tmp_path / "north.csv", None, None)
+    rows, more = _rows(place.terms, tmp_path / "north.csv")
     place.party(rows, 1.0, 1e-6, **more)
     status = command("federate", "status", tmp_path / "fed" / "north")
     assert status.exit_code == 0, status.output
@@ -201,14 +201,14 @@ def test_persons(tmp_path):
     place = PartyFolder(tmp_path / "fed" / "north")
     assert place.terms.agreement.persons
     (tmp_path / "north.csv").write_text("b,who,a\n1,x,2\n3,y,4\n5,x,6\n")
-    rows, more = _rows(place.terms, tmp_path / "north.csv", None, "who")
+    rows, more = _rows(place.terms, tmp_path / "north.csv", groups="who")
     party = place.party(rows, 1.0, 1e-6, **more)
     assert party.persons
     assert party.columns == ("a", "b")
     status = command("federate", "status", tmp_path / "fed" / "north", "--json")
     assert status.exit_code == 0, status.output
     assert json.loads(status.stdout)["epsilon_spent"] == 0.0
-    rows, more = _rows(place.terms, tmp_path / "north.csv", None, None)
+    rows, more = _rows(place.terms, tmp_path / "north.csv")
     for name in ("west", "north"):  # who has not joined yet, and who has
         with pytest.raises(ValueError, match="no persons"):
             PartyFolder(tmp_path / "fed" / name).party(rows, 1.0, 1e-6, **more)

@@ -34,14 +34,8 @@ def tiny(name: str, **more: Any) -> Any:
     2
     """
     model = declared(name)
-    usual: dict[str, Any] = {
-        "epsilon": 6.0,
-        "n_iter": 2,
-        "n_jobs": 1,
-        "random_state": 0,
-        str(model.count): 2,
-    }
-    usual |= {"bounds": _BOUNDS, "target_bounds": more.get("bounds", _BOUNDS)}
+    usual: dict[str, Any] = {"epsilon": 6.0, "n_iter": 2, "n_jobs": 1, "random_state": 0}
+    usual |= {"bounds": _BOUNDS, "target_bounds": more.get("bounds", _BOUNDS), str(model.count): 2}
     known = signature(model.estimator).parameters
     given = {key: value for key, value in usual.items() if key in known}
     return model.estimator(**{**given, **model.audit_case(SAMPLES).arguments, **more})
@@ -76,10 +70,8 @@ def audit_model(
 
     ``fits``: on each data set; ``more``: arguments of the estimator.
     """
-    pair, make = (
-        weak_point(name, neighbours, rows),
-        partial(tiny, name, neighbours=neighbours, **more),
-    )
+    pair = weak_point(name, neighbours, rows)
+    make = partial(tiny, name, neighbours=neighbours, **more)
     one, _ = watched_fit(make(), pair.data)
     looks = views(one, declared(name).audit_case(SAMPLES).target)
     title = f"{name}, {neighbours}, whole fits: {pair.name}"

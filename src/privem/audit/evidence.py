@@ -14,7 +14,6 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import betaincinv, ndtri
 
 from ..tree import Array
@@ -172,14 +171,10 @@ def _candidates(
         thresholds = np.concatenate([marks, atoms])
         for swapped in (False, True):
             low, high = limits[int(swapped)][0], limits[1 - int(swapped)][1]
-            for score in (_excess(low, high, claim), _certain_epsilon(low, high, delta)):
-                i = int(np.argmax(score))
+            excess, certain = _excess(low, high, claim), _certain_epsilon(low, high, delta)
+            for i in (int(np.argmax(excess)), int(np.argmax(certain))):
                 event = _Event(name, float(thresholds[i]), i >= len(marks), swapped)
-                yield (
-                    float(_excess(low, high, claim)[i]),
-                    float(_certain_epsilon(low, high, delta)[i]),
-                    event,
-                )
+                yield float(excess[i]), float(certain[i]), event
 
 
 def _commonest(ordered: Array) -> float:
@@ -194,10 +189,7 @@ def _clean(values: Any) -> Array:
 
 
 def judge(
-    samples: Mapping[str, tuple[Any, Any]],
-    claim: Claim,
-    delta: float = 1e-6,
-    alpha: float = 1e-6,
+    samples: Mapping[str, tuple[Any, Any]], claim: Claim, delta: float = 1e-6, alpha: float = 1e-6
 ) -> Evidence:
     """Weigh samples of scalar statistics on two neighbouring data sets against a claim.
 
@@ -228,13 +220,11 @@ def judge(
     False
     """
     halves: list[dict[str, tuple[Array, Array]]] = [{}, {}]
-    trials: NDArray[np.int64] = np.zeros((2, 2), dtype=np.int64)
+    trials = np.zeros((2, 2), dtype=np.int64)
     for name, pair in samples.items():
-        first, second = (_clean(side) for side in pair)
-        cut = (len(first) // 2, len(second) // 2)
-        halves[0][name] = (first[: cut[0]], second[: cut[1]])
-        halves[1][name] = (first[cut[0] :], second[cut[1] :])
-        trials[:] = [cut, (len(first) - cut[0], len(second) - cut[1])]
+        (one, mine), (two, other) = (np.split(_clean(s), [np.size(s) // 2]) for s in pair)
+        halves[0][name], halves[1][name] = (one, two), (mine, other)
+        trials = np.array([[len(one), len(two)], [len(mine), len(other)]])
     if trials.min() < 1:
         raise ValueError("an audit needs at least two draws on each data set")
     # Two events are put to the test, each with two limits that may fail.
@@ -243,10 +233,10 @@ def judge(
     best = [max(found, key=lambda f: f[0])[2], max(found, key=lambda f: f[1])[2]]
     low, high = np.empty(2), np.empty(2)
     for i, event in enumerate(best):
-        mine, other = trials[1, [int(event.swapped), 1 - int(event.swapped)]]
+        sizes = trials[1, ::-1] if event.swapped else trials[1]
         hits = event.hits(halves[1][event.statistic])
-        low[i] = clopper_pearson(hits[0], int(mine), part)[0]
-        high[i] = clopper_pearson(hits[1], int(other), part)[1]
+        low[i] = clopper_pearson(hits[0], int(sizes[0]), part)[0]
+        high[i] = clopper_pearson(hits[1], int(sizes[1]), part)[1]
     excess = _excess(low, high, claim)
     epsilons = _certain_epsilon(low, high, delta)
     claimed = claim.epsilon_at(delta)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from collections import defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -11,7 +12,8 @@ from typing import Any
 import numpy as np
 
 from ..core import Release, Stage
-from ..tree import Array, ravel
+from ..estimator.verbose import watching
+from ..tree import ravel
 from .curves import Claim, dearest_cell, mu_at
 from .evidence import Evidence, judge
 from .neighbours import Dataset
@@ -33,14 +35,10 @@ class Transcript:
 def watched_fit(estimator: Any, data: Dataset) -> tuple[Any, Transcript]:
     """Fit an estimator and keep what it released."""
     transcript = Transcript()
-    estimator._watch = transcript
-    try:
-        with warnings.catch_warnings():
-            # Tiny data make tiny models: advice on them is not what an audit is for.
-            warnings.simplefilter("ignore", UserWarning)
-            return data.fit(estimator), transcript
-    finally:
-        del estimator._watch
+    with watching(estimator, transcript), warnings.catch_warnings():
+        # Tiny data make tiny models: advice on them is not what an audit is for.
+        warnings.simplefilter("ignore", UserWarning)
+        return data.fit(estimator), transcript
 
 
 @dataclass(frozen=True)
@@ -164,32 +162,26 @@ def audit_fit(
     False
     """
     pair = (Dataset.of(data), Dataset.of(neighbour))
-    if statistic is None:
-        views: Mapping[str, Callable[[Any], float]] = {}
-    else:
-        views = statistic if isinstance(statistic, Mapping) else {"the statistic": statistic}
+    views = statistic or {}
+    if not isinstance(views, Mapping):
+        views = {"the statistic": views}
     if not views and not transcript:
         raise ValueError("give a statistic, or leave transcript=True: there is nothing to look at")
-    sides: list[dict[str, Array]] = []
+    samples: dict[str, tuple[list[float], list[float]]] = defaultdict(lambda: ([], []))
     statements: list[Any] = []
     moved: list[float] = []
-    for side in pair:
-        rows: dict[str, list[float]] = {key: [] for key in views}
-        if transcript:
-            rows["the likelihood ratio of all releases"] = []
+    for number, side in enumerate(pair):
         for _ in range(fits):
             model, released = watched_fit(make_estimator(), side)
             statements.append(model.privacy_)
             for key, view in views.items():
-                rows[key].append(float(view(model)))
+                samples[key][number].append(float(view(model)))
             if transcript:
                 ratio, apart = transcript_ratio(released, *pair)
                 moved.append(apart)
-                rows["the likelihood ratio of all releases"].append(ratio)
-        sides.append({key: np.asarray(values) for key, values in rows.items()})
+                samples["the likelihood ratio of all releases"][number].append(ratio)
     epsilon, delta = statements[0].epsilon, statements[0].delta
     claim = statement_claim(statements, epsilon, delta)
-    samples = {key: (sides[0][key], sides[1][key]) for key in sides[0]}
     gaussian = moved and claim.mu > 0
     share = math.sqrt(np.mean(moved)) / claim.mu if gaussian else math.nan
     return FitAudit(name, judge(samples, claim, delta, alpha), fits, share)

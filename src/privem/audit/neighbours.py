@@ -100,32 +100,26 @@ def attacks(
     beside = np.nextafter(edge, -1.0)
     same = np.full((n, d), 0.5)
     alternating = np.where(np.arange(d) % 2 == 0, 1.0, -1.0)
-    found = [
-        _pair("empty component", cluster, corner, cluster[0], neighbours),
-        _pair("outlier at the bound", both, corner, -corner, neighbours),
-        _pair(
-            "duplicated record", np.vstack([both, both[:1], both[:1]]), both[0], -corner, neighbours
-        ),
-        _pair("record at the grid's edge", both, edge, beside, neighbours),
-        _pair("far outlier", both, np.full(d, 1e308), np.full(d, -1e308), neighbours),
-        _pair("all records identical", same, same[0], -corner, neighbours),
-        _pair("opposite records", both, alternating, -alternating, neighbours),
-        _pair("a record in the middle", both, middle, corner, neighbours),
-        _person(both, corner, neighbours),
-    ]
+    # What both share, the target, and what it is replaced by.
+    cases: dict[str, tuple[Array, Array, Array]] = {
+        "empty component": (cluster, corner, cluster[0]),
+        "outlier at the bound": (both, corner, -corner),
+        "duplicated record": (np.vstack([both, both[:1], both[:1]]), both[0], -corner),
+        "record at the grid's edge": (both, edge, beside),
+        "far outlier": (both, 1e308 * corner, -1e308 * corner),
+        "all records identical": (same, same[0], -corner),
+        "opposite records": (both, alternating, -alternating),
+        "a record in the middle": (both, middle, corner),
+    }
     if d > 1:
         # Where the last column is a target, these turn a residual round.
         last = np.eye(d)[-1]
-        found += [
-            _pair("last column in the middle", both, corner, corner - last, neighbours),
-            _pair("last column mirrored", both, corner, corner - 2 * last, neighbours),
-        ]
+        cases["last column in the middle"] = (both, corner, corner - last)
+        cases["last column mirrored"] = (both, corner, corner - 2 * last)
     if not finite:
-        infinite = _pair(
-            "infinite record", both, np.full(d, np.inf), np.full(d, -np.inf), neighbours
-        )
-        found.append(infinite)
-    return found
+        cases["infinite record"] = (both, np.inf * corner, -np.inf * corner)
+    pairs = [_pair(name, *case, neighbours) for name, case in cases.items()]
+    return [*pairs, _person(both, corner, neighbours)]
 
 
 def _pair(
@@ -146,15 +140,13 @@ def _person(shared: Array, corner: Array, neighbours: str, rows: int = 400) -> P
     """One person with many rows among others who have one each, and one who has two."""
     groups = np.arange(len(shared))
     groups[1] = groups[0]
-    who = len(shared)
-    many = np.vstack([shared, np.repeat(corner[None], rows, axis=0)])
-    theirs = np.concatenate([groups, np.full(rows, who)])
-    data = Dataset(many, theirs)
-    if neighbours == "add-remove":
-        return Pair("one person with many rows", data, Dataset(shared, groups))
-    few = np.vstack([shared, np.repeat(-corner[None], rows // 2, axis=0)])
-    other = Dataset(few, np.concatenate([groups, np.full(rows // 2, who)]))
-    return Pair("one person with many rows", data, other)
+
+    def joined(record: Array, count: int) -> Dataset:
+        X = np.vstack([shared, np.repeat(record[None], count, axis=0)])
+        return Dataset(X, np.append(groups, np.full(count, len(shared))))
+
+    other = joined(-corner, rows // 2 if neighbours == "replace-one" else 0)
+    return Pair("one person with many rows", joined(corner, rows), other)
 
 
 def _samples(size: int = 49) -> SimpleNamespace:

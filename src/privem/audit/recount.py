@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import math
 import os
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import reduce
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -167,34 +169,23 @@ def _library(groups: list[Spent], mu: float, delta: float) -> float:
     A Gaussian of the composed mu and, per Laplace release, the worst mechanism of its epsilon;
     discreteness, below 1e-25, is left to the closed form.
     """
-    pure: dict[float, int] = {}
-    for group in groups:
-        if group.kind not in ("gaussian", "laplace") or multiplier(group) <= 0:
-            return math.inf
-        if group.kind == "laplace":
-            pure[1 / multiplier(group)] = pure.get(1 / multiplier(group), 0) + 1
+    if any(g.kind not in ("gaussian", "laplace") or multiplier(g) <= 0 for g in groups):
+        return math.inf
+    pure = Counter(1 / multiplier(group) for group in groups if group.kind == "laplace")
     spread = math.sqrt(mu * mu + sum(count * e * e for e, count in pure.items()))
     # Beyond these the library's grid would not fit memory; the closed form stands alone there.
     if delta <= 0 or not 1e-6 < spread < 40:
         return math.inf
-    from dp_accounting.pld import common, privacy_loss_distribution
+    from dp_accounting.pld import common
+    from dp_accounting.pld import privacy_loss_distribution as library
 
     interval = min(1e-3, spread / 2000)
-    parts = []
-    if mu > 0:
-        gaussian = privacy_loss_distribution.from_gaussian_mechanism(
-            1 / mu, value_discretization_interval=interval
-        )
-        parts.append(gaussian)
+    cells = {"value_discretization_interval": interval}
+    parts = [library.from_gaussian_mechanism(1 / mu, **cells)] if mu > 0 else []
     for epsilon, count in pure.items():
-        one = privacy_loss_distribution.from_privacy_parameters(
-            common.DifferentialPrivacyParameters(epsilon, 0.0),
-            value_discretization_interval=interval,
-        )
-        parts.append(one.self_compose(count))
-    total = parts[0]
-    for part in parts[1:]:
-        total = total.compose(part)
+        worst = common.DifferentialPrivacyParameters(epsilon, 0.0)
+        parts.append(library.from_privacy_parameters(worst, **cells).self_compose(count))
+    total = reduce(lambda one, other: one.compose(other), parts)
     return float(total.get_epsilon_for_delta(delta))
 
 

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any, TypeGuard
+from typing import Any
 
 import numpy as np
 
-from ..core import Noise, Query, Release, Spent, Stage
+from ..core import Noise, Query, Spent
 from ..noise.discrete import Discrete
 from ..tree import Array, ravel
 from .curves import Claim, multiplier
@@ -25,23 +25,10 @@ _CHUNK = 2**14
 _COORDINATES = 16
 
 
-@dataclass(frozen=True)
-class _Bare:
-    """No noise: shows the sum to the auditor, who holds the data. No estimator uses it."""
-
-    private: bool = True
-
-    def price(self, query: Query[Any]) -> tuple[Spent, ...]:
-        return ()
-
-    def release(self, query: Query[Any], total: Any) -> Release[Any]:
-        return Release(query, total)
-
-
 def exact_sum(query: Query[Any], data: Any) -> Any:
     """The secret sum of a query, through the same source that a fit uses."""
     cap = float(getattr(query, "cap_weight", 1.0))
-    return Dataset.of(data).source(cap).release(Stage(query, _Bare())).statistics
+    return Dataset.of(data).source(cap).total(query, private=True)
 
 
 def random_sum(query: Any, data: Dataset) -> bool:
@@ -117,11 +104,6 @@ class Layout:
             self.laplace[where] = spent.kind == "laplace"
 
 
-def _own(noise: Any) -> TypeGuard[Discrete]:
-    """Whether it is the library's own noise, not something derived from it."""
-    return type(noise) is Discrete
-
-
 def _draw(
     query: Any, noise: Noise, view: _Statistics, data: Dataset, draws: int, each: bool
 ) -> dict[str, Array]:
@@ -131,7 +113,7 @@ def _draw(
     for start in range(0, draws, _CHUNK):
         size = min(_CHUNK, draws - start)
         anew = (exact_sum(query, data) if total is None else total for _ in range(size))
-        if each or not _own(noise):
+        if each or type(noise) is not Discrete:  # something derived from it is another noise
             x = np.stack([ravel(noise.release(query, sums).statistics)[view.at] for sums in anew])
         elif total is None:
             x = _publish(noise, view, np.stack([ravel(sums)[view.at] for sums in anew]))
@@ -247,8 +229,8 @@ def audit_release(
     layout = Layout(query, noise, prices, a.size)
     view = _Statistics(layout, a, b)
     moved = () if random else _moved(layout, a, b)
-    sides = [_draw(query, noise, view, side, draws, one_by_one) for side in pair]
-    samples = {key: (sides[0][key], sides[1][key]) for key in sides[0]}
+    one, other = (_draw(query, noise, view, side, draws, one_by_one) for side in pair)
+    samples = {key: (one[key], other[key]) for key in one}
     return ReleaseAudit(name, judge(samples, claim, delta, alpha), moved)
 
 

@@ -13,6 +13,7 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import fields, is_dataclass
+from itertools import zip_longest
 from typing import Any
 
 import numpy as np
@@ -171,15 +172,17 @@ def check_charged(model: Any, transcript: Transcript, name: str = "charges") -> 
     """What left the data is what the statement lists: each release, at its price, in order."""
     listed = [(record.name, tuple(record.groups)) for record in model.privacy_.releases]
     left = [(stage.name, tuple(release.spent)) for stage, release in transcript.entries]
-    wrong = []
-    for position in range(max(len(listed), len(left))):
-        one = left[position] if position < len(left) else ("nothing", ())
-        two = listed[position] if position < len(listed) else ("nothing", ())
-        if one != two:
-            wrong.append(f"release {position + 1}: {one[0]} left, {two[0]} was charged")
-    for stage, release in transcript.entries:
-        if tuple(stage.noise.price(stage.query)) != tuple(release.spent):
-            wrong.append(f"{stage.name}: the price asked before is not the one recorded after")
+    both = enumerate(zip_longest(left, listed, fillvalue=("nothing", ())), start=1)
+    wrong = [
+        f"release {position}: {one[0]} left, {two[0]} was charged"
+        for position, (one, two) in both
+        if one != two
+    ]
+    wrong += [
+        f"{stage.name}: the price asked before is not the one recorded after"
+        for stage, release in transcript.entries
+        if tuple(stage.noise.price(stage.query)) != tuple(release.spent)
+    ]
     good = f"all {len(left)} releases were charged at their price"
     return Finding(name, not wrong, "; ".join(wrong[:3]) or good, {"released": len(left)})
 
@@ -313,18 +316,17 @@ def check_fork(query: Any, noise: Noise, data: Any, name: str = "noise across fo
         return Finding(name, False, "the child drew nothing")
     theirs = pipe.recv()
     shared = np.count_nonzero(mine == theirs)
+    detail = f"{shared} of {mine.size} numbers alike in parent and child"
     # Equal by chance: 2^-25 each; two of sixteen, once in 10^13.
-    return Finding(
-        name, bool(shared < 2), f"{shared} of {mine.size} numbers alike in parent and child"
-    )
+    return Finding(name, bool(shared < 2), detail)
 
 
 def _several(query: Any, noise: Noise, total: Any, numbers: int = 16) -> Array:
     """A few released numbers, small enough for a pipe."""
-    draws = [ravel(noise.release(query, total).statistics)[:numbers]]
-    while sum(len(draw) for draw in draws) < numbers:
-        draws.append(ravel(noise.release(query, total).statistics)[:numbers])
-    return np.concatenate(draws)[:numbers]
+    draws = np.empty(0)
+    while len(draws) < numbers:
+        draws = np.append(draws, ravel(noise.release(query, total).statistics)[:numbers])
+    return draws[:numbers]
 
 
 def structure_checks(

@@ -14,15 +14,14 @@ from typing import Any
 import click
 
 from .. import __version__
-from ..declaration import Declaration
 from . import options
-from .failures import Commands, ExitCode, writing_file
+from .failures import Commands, ExitCode, check_output, writing_file
 from .federation import federate
+from .option_values import read_types, reading
 
 
 @click.group(
-    cls=Commands,
-    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 80},
+    cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 80}
 )
 @click.version_option(__version__, message="privem %(version)s", help="Show the version.")
 def app() -> None:
@@ -37,31 +36,19 @@ def app() -> None:
 @options.model_output
 @options.model
 @options.columns
-@click.option(
-    "--type",
-    "types",
+@options.option(
+    "--type types",
+    "Type of a column in synthetic records: int, bool, float, uint8, ... Needed for CSV only, "
+    "where every column is float otherwise.",
     multiple=True,
     metavar="COLUMN=TYPE",
-    callback=options.reading(options.read_types),
-    help="Type of a column in synthetic records: int, bool, float, uint8, ... Needed for CSV only, "
-    "where every column is float otherwise.",
+    callback=reading(read_types),
 )
 @options.header
 @options.exact
 @options.as_json
 @options.quiet
-def fit(
-    data: Path,
-    output: Path,
-    model: Declaration,
-    columns: list[str] | None,
-    types: dict[str, str],
-    header: bool | None,
-    exact: bool,
-    as_json: bool,
-    quiet: bool,
-    **settings: Any,
-) -> None:
+def fit(data: Path, output: Path, as_json: bool, quiet: bool, **asked: Any) -> None:
     """Fit a model to DATA privately, without loading it whole, and save it.
 
     DATA is a .csv, .parquet or .npy file, or a folder of .parquet or .csv files.
@@ -70,34 +57,28 @@ def fit(
     The privacy statement is printed, and saved with the model. With --exact nothing is private:
     treat such a model as you would treat the data.
     """
-    from ..files import check_destination
     from .fit import Request, fit_file
     from .summary import report_fit
 
-    request = Request.of(model, exact, settings)
+    request = Request.of(**asked)
     request.estimator()  # Complains about parameters before any file is touched.
-    request.check_columns(columns, types)
+    request.check_columns()
     if data.exists() and output.exists() and data.samefile(output):
         raise click.UsageError(f"--output {str(output)!r} would overwrite the data")
-    with writing_file(output):
-        destination = check_destination(output)
-    estimator, summary = fit_file(request, data, columns, destination, quiet, types, header)
-    report_fit(estimator, model, summary, output, as_json, quiet)
+    estimator, summary = fit_file(request, data, check_output(output), quiet)
+    report_fit(request.model, estimator, summary | {"output": str(output)}, as_json, quiet)
 
 
 @app.command()
 @options.model_file
-@click.option(
-    "--rows", "-n", type=click.IntRange(1), required=True, help="How many records to draw."
-)
-@click.option(
-    "--output",
-    "-o",
-    type=options.PATH,
+@options.option("--rows -n", "How many records to draw.", click.IntRange(1), required=True)
+@options.option(
+    "--output -o",
+    "Where to write: .csv, .parquet or .npy. Default: CSV to standard output.",
+    options.PATH,
     metavar="FILE",
-    help="Where to write: .csv, .parquet or .npy. Default: CSV to standard output.",
 )
-@click.option("--seed", type=options.SEED, help="The same number draws the same records.")
+@options.option("--seed", "The same number draws the same records.", options.SEED)
 def sample(model: Path, rows: int, output: Path | None, seed: int | None) -> None:
     """Draw synthetic records from a model.
 
@@ -122,25 +103,14 @@ def sample(model: Path, rows: int, output: Path | None, seed: int | None) -> Non
 @options.offer(
     "target", "The target of a regression. Default: the one it was fitted to, if the file knows it."
 )
-@click.option(
-    "--epsilon", type=float, help="Score privately, with this budget. Not every model can."
-)
-@click.option("--delta", type=float, help="Of a private score. Default: 1e-6.")
+@options.option("--epsilon", "Score privately, with this budget. Not every model can.", float)
+@options.option("--delta", "Of a private score. Default: 1e-6.", float)
 @options.offer(
     "groups", "Which person a row belongs to. A private score then protects persons, not rows."
 )
 @options.header
 @options.as_json
-def score(
-    model: Path,
-    data: Path,
-    target: str | None,
-    epsilon: float | None,
-    delta: float | None,
-    groups: str | None,
-    header: bool | None,
-    as_json: bool,
-) -> None:
+def score(model: Path, data: Path, epsilon: float | None, as_json: bool, **how: Any) -> None:
     """Say how well a model describes data.
 
     MODEL is a file that privem fit wrote. DATA is a .csv, .parquet or .npy file, or a folder of
@@ -157,16 +127,18 @@ def score(
     from .model_files import open_model, score_file, score_privately
     from .summary import report_score
 
-    if epsilon is None and (delta is not None or groups is not None):
-        option = "--delta" if groups is None else "--groups"
-        raise click.UsageError(f"{option} is for private scores: give --epsilon too")
-    if epsilon is not None and target is not None:
-        raise click.UsageError("--target is for regressions, which have exact scores only")
+    if epsilon is None:
+        other, why = ["groups", "delta"], "private scores: give --epsilon too"
+    else:
+        other, why = ["target"], "regressions, which have exact scores only"
+    for name in other:
+        if how.pop(name) is not None:
+            raise click.UsageError(f"--{name} is for {why}")
     fitted = open_model(model)
     if epsilon is None:
-        summary = score_file(fitted, data, target, header)
+        summary = score_file(fitted, data, **how)
     else:
-        summary = score_privately(fitted, data, epsilon, delta, groups, header)
+        summary = score_privately(fitted, data, epsilon, **how)
     report_score(summary, as_json)
 
 
@@ -199,23 +171,10 @@ def audit(model: Path | None, as_json: bool) -> None:
 
 
 @app.command()
-@click.option(
-    "--out",
-    type=options.PATH,
-    default="demo",
-    show_default=True,
-    metavar="DIR",
-    help="Folder for the results.",
-)
-@click.option(
-    "--rows", type=click.IntRange(100), default=200_000, show_default=True, help="How many people."
-)
-@click.option(
-    "--seed",
-    type=click.IntRange(0, 2**32 - 2),
-    default=0,
-    show_default=True,
-    help="The same number makes the same people.",
+@options.option("--out", "Folder for the results.", options.PATH, default="demo", metavar="DIR")
+@options.option("--rows", "How many people.", click.IntRange(100), default=200_000)
+@options.option(
+    "--seed", "The same number makes the same people.", click.IntRange(0, 2**32 - 2), default=0
 )
 def demo(out: Path, rows: int, seed: int) -> None:
     """Make synthetic people, fit them privately, show what that costs.

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from enum import IntEnum
+from pathlib import Path
 from typing import Any
 
 import click
@@ -81,6 +82,14 @@ def writing_file(path: str | os.PathLike[str]) -> Iterator[None]:
         where = os.fspath(error.filename or path)
         why = error.strerror or str(error)
         raise Failure(ExitCode.OUTPUT, f"cannot write {where!r}: {why}") from error
+
+
+def check_output(path: Path) -> Path:
+    """The file to replace later; a place that cannot be written to is refused now."""
+    from ..files import check_destination
+
+    with writing_file(path):
+        return check_destination(path)
 
 
 def _words(error: Exception) -> str:

@@ -7,10 +7,10 @@ from typing import Any
 
 import click
 
-from ..declaration import Declaration
 from ..federation import protections
 from . import options
-from .failures import Commands, writing_file
+from .failures import Commands, check_output
+from .option_values import read_limit, reading
 
 # The settings of privem fit that a federation knows.
 _SETTINGS = (
@@ -29,7 +29,7 @@ def federate() -> None:
 
 @federate.command()
 @options.folder
-@click.option("--name", required=True, help="What the federation calls the party.")
+@options.option("--name", "What the federation calls the party.", required=True)
 def key(folder: Path, name: str) -> None:
     """Make a party's keys, on its own machine.
 
@@ -44,34 +44,27 @@ def key(folder: Path, name: str) -> None:
 
 @federate.command()
 @options.folder
-@click.option(
-    "--party",
-    "parties",
+@options.option(
+    "--party parties",
+    "A party whose keys to make here, to try things out; may be repeated.",
     multiple=True,
     metavar="NAME",
-    help="A party whose keys to make here, to try things out; may be repeated.",
 )
-@click.option(
-    "--card",
-    "cards",
+@options.option(
+    "--card cards",
+    "The card of a party that has its own keys; may be repeated.",
+    options.PATH,
     multiple=True,
-    type=options.PATH,
     metavar="FILE",
-    help="The card of a party that has its own keys; may be repeated.",
 )
-@click.option(
+@options.option(
     "--protection",
-    type=click.Choice(protections.names()),
+    "What hides a party's sums from the server.",
+    click.Choice(protections.names()),
     default="masked",
-    show_default=True,
-    help="What hides a party's sums from the server.",
 )
-@click.option(
-    "--address",
-    default="127.0.0.1:9092",
-    show_default=True,
-    metavar="HOST:PORT",
-    help="Where parties find the server.",
+@options.option(
+    "--address", "Where parties find the server.", default="127.0.0.1:9092", metavar="HOST:PORT"
 )
 @options.offer(
     "bounds",
@@ -84,42 +77,26 @@ def key(folder: Path, name: str) -> None:
     "categories",
     "The categories of a column, for every column, instead of --bound: for models of categories.",
 )
-@click.option("--rows", type=click.IntRange(1), help="Public bound on the number of records.")
-@click.option(
-    "--dropouts",
-    type=click.IntRange(0),
-    default=0,
-    show_default=True,
-    help="How many parties may be missing.",
-)
-@click.option(
+@options.option("--rows", "Public bound on the number of records.", click.IntRange(1))
+@options.option("--dropouts", "How many parties may be missing.", click.IntRange(0), default=0)
+@options.option(
     "--colluders",
-    type=click.IntRange(0),
-    help="How many parties may work with the server, or use what they know of their own noise. "
+    "How many parties may work with the server, or use what they know of their own noise. "
     "Default: one, if noise is shared.",
+    click.IntRange(0),
 )
-@click.option(
-    "--minimum",
-    type=click.IntRange(1),
-    default=3,
-    show_default=True,
-    help="The fewest parties whose sum may be opened.",
+@options.option(
+    "--minimum", "The fewest parties whose sum may be opened.", click.IntRange(1), default=3
 )
-@click.option("--weighted", is_flag=True, help="Records have weights (party --weight).")
-@click.option(
+@options.option("--weighted", "Records have weights (party --weight).", is_flag=True)
+@options.option(
     "--persons",
+    "Private fits protect persons with all their records (party --groups).",
     is_flag=True,
-    help="Private fits protect persons with all their records (party --groups).",
 )
 @options.as_json
 def init(
-    folder: Path,
-    parties: tuple[str, ...],
-    cards: tuple[Path, ...],
-    address: str,
-    rows: int | None,
-    as_json: bool,
-    **agreed: Any,
+    folder: Path, parties: tuple[str, ...], cards: tuple[Path, ...], as_json: bool, **agreed: Any
 ) -> None:
     """Set up a federation: what all parties agree on, and the server's certificate.
 
@@ -133,9 +110,7 @@ def init(
     from .console import emit, emit_json
     from .federation_folders import next_steps, set_up
 
-    terms = set_up(
-        folder, parties, cards, address, rows=None if rows is None else float(rows), **agreed
-    )
+    terms = set_up(folder, parties, cards, **agreed)
     if as_json:
         emit_json(terms)
     else:
@@ -144,8 +119,8 @@ def init(
 
 @federate.command()
 @options.folder
-@click.option(
-    "--listen", metavar="HOST", help="Where to listen. Default: the host that was agreed on."
+@options.option(
+    "--listen", "Where to listen. Default: the host that was agreed on.", metavar="HOST"
 )
 def server(folder: Path, listen: str | None) -> None:
     """Carry messages between the parties and the fit, until stopped (a Flower SuperLink).
@@ -160,36 +135,26 @@ def server(folder: Path, listen: str | None) -> None:
 @federate.command()
 @options.folder
 @options.data
-@click.option(
+@options.option(
     "--epsilon",
-    metavar="FLOAT|none",
-    callback=options.reading(options.read_limit),
-    help="The most this party gives away, over all fits; exact fits are then refused. It stays set "
+    "The most this party gives away, over all fits; exact fits are then refused. It stays set "
     "until it is changed, or lifted by none. Default: as it was; none at first.",
+    metavar="FLOAT|none",
+    callback=reading(read_limit),
 )
-@click.option(
-    "--delta",
-    type=float,
-    help="Probability with which privacy may fail. Default: as it was; 1e-6 at first.",
+@options.option(
+    "--delta", "Probability with which privacy may fail. Default: as it was; 1e-6 at first.", float
 )
-@click.option(
+@options.option(
     "--despite-exact-answers",
+    "Set --epsilon although exact answers were given, which it does not cover.",
     is_flag=True,
-    help="Set --epsilon although exact answers were given, which it does not cover.",
 )
 @options.offer("weight", "A column that says how much a row counts.")
 @options.offer("groups", "A column that says which person a row belongs to.")
 @options.header
 @options.offer("n_jobs", "Threads; -1 uses every core.")
-def party(
-    folder: Path,
-    data: Path,
-    weight: str | None,
-    groups: str | None,
-    header: bool | None,
-    n_jobs: int | None,
-    **limits: Any,
-) -> None:
+def party(folder: Path, data: Path, n_jobs: int | None, **asked: Any) -> None:
     """Answer for the rows of one party, until stopped.
 
     FOLDER is the party's. DATA is a .csv, .parquet or .npy file, or a folder of them. FOLDER keeps
@@ -197,7 +162,8 @@ def party(
     """
     from .federation_run import run_party
 
-    run_party(folder, data, limits, weight, groups, header, n_jobs)
+    limits = {name: asked.pop(name) for name in ("epsilon", "delta", "despite_exact_answers")}
+    run_party(folder, data, limits, n_jobs, **asked)
 
 
 @federate.command(cls=options.ModelCommand, only=_SETTINGS)
@@ -205,26 +171,17 @@ def party(
 @options.model_output
 @options.model
 @options.exact
-@click.option(
+@options.option(
     "--patience",
-    type=click.FloatRange(1),
+    "Seconds after which a silent party counts as dropped out.",
+    click.FloatRange(1),
     default=60.0,
-    show_default=True,
-    help="Seconds after which a silent party counts as dropped out.",
 )
-@click.option("--new", is_flag=True, help="Give up an unfinished fit and begin another.")
+@options.option("--new", "Give up an unfinished fit and begin another.", is_flag=True)
 @options.as_json
 @options.quiet
 def run(
-    folder: Path,
-    output: Path,
-    model: Declaration,
-    exact: bool,
-    patience: float,
-    new: bool,
-    as_json: bool,
-    quiet: bool,
-    **settings: Any,
+    folder: Path, output: Path, patience: float, new: bool, as_json: bool, quiet: bool, **asked: Any
 ) -> None:
     """Fit a model over all parties and save it.
 
@@ -232,18 +189,15 @@ def run(
     after the last finished round, and nothing is asked or paid for twice. The target and the
     categories were agreed on in privem federate init.
     """
-    from ..files import check_destination
     from .federation_folders import agreed
     from .federation_run import fit_parties
     from .fit import Request
     from .summary import report_fit
 
-    request = Request.of(model, exact, settings | agreed(folder, model))
+    request = Request.of(**asked | agreed(folder, asked["model"]))
     request.estimator()  # Complains about parameters before anybody is asked.
-    with writing_file(output):
-        destination = check_destination(output)
-    estimator, summary = fit_parties(folder, request, destination, patience, new, quiet)
-    report_fit(estimator, model, summary, output, as_json, quiet)
+    estimator, summary = fit_parties(folder, request, check_output(output), patience, new, quiet)
+    report_fit(request.model, estimator, summary | {"output": str(output)}, as_json, quiet)
 
 
 @federate.command()

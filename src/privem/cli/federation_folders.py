@@ -63,18 +63,16 @@ def set_up(
     parties: Sequence[str],
     cards: Sequence[Path],
     address: str,
-    *,
-    bounds: Mapping[str, tuple[float, float]],
-    columns: Sequence[str] | None,
-    target: str | None,
-    categories: Mapping[str, Sequence[str]],
+    rows: int | None,
     **terms: Any,
 ) -> dict[str, Any]:
     """Make a federation's folders; what was agreed."""
     if len(set(parties)) != len(parties) or {"server"} & set(parties):
         raise UsageError("--party takes a different name each time, and not 'server'")
-    names, low, high, kinds = _columns(bounds, columns, target, categories)
-    terms |= {"target": target is not None, "categories": kinds}
+    target, said = terms["target"], ("bounds", "columns", "target", "categories")
+    names, low, high, kinds = _columns(*(terms.pop(name) for name in said))
+    terms |= {"target": target is not None, "categories": kinds, "low": low, "high": high}
+    terms["rows"] = None if rows is None else float(rows)
     with reading_folder():
         # What cannot work is refused before any file is made.
         given = [read_card(path) for path in cards]
@@ -82,13 +80,11 @@ def set_up(
         split_address(address)
         known = [*(card["name"] for card in given), *map(check_name, parties)]
         trial = tuple(Card(name, "", Identity.new().public.hex()) for name in known)
-        _ = Agreement(trial, low=low, high=high, seed="00" * 32, **terms).cohort
+        _ = Agreement(trial, seed="00" * 32, **terms).cohort
         if (folder / "server" / "federation.json").exists():
             raise ValueError(f"{str(folder)!r} holds a federation already; take another folder")
         given += [new_party(folder / name, name) for name in parties]
-        made = new_server(
-            folder / "server", given, address, names or None, low=low, high=high, **terms
-        )
+        made = new_server(folder / "server", given, address, names or None, **terms)
         made.save(folder)
         for name in parties:
             made.save(folder / name)
@@ -202,16 +198,13 @@ def status_of(folder: Path) -> dict[str, Any]:
         online = nodes_of(terms.address, terms.ca.encode("ascii"), secret)
         run = last_run(folder)
         fit = None if run is None else json.loads((run / "progress.json").read_bytes())
-    parties = {
-        name: "unknown" if online is None else online.get(key.strip(), "unknown")
-        for name, key in terms.keys.items()
-    }
+    seen = online or {}
     return {
         "address": terms.address,
         "agreement": terms.agreement.hash,
         "server": "up" if online is not None else "down",
         "protection": terms.agreement.protection,
-        "parties": parties,
+        "parties": {name: seen.get(key.strip(), "unknown") for name, key in terms.keys.items()},
         "fit": fit,
     }
 

@@ -9,6 +9,7 @@ import sys
 import time
 import warnings
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,8 @@ from click import UsageError
 from ..core import Release, Stage
 from ..data import read_file
 from ..data.categories import category_rows
+from ..data.header import numbered
+from ..estimator.verbose import watching
 from ..federation import Agreement, Federation, FederationError, Journal
 from ..federation.errors import ServerAway
 from ..federation.flower.folders import PartyFolder, Terms, locked
@@ -52,22 +55,16 @@ def run_server(folder: Path, listen: str | None) -> None:
 
 
 def run_party(
-    folder: Path,
-    data: Path,
-    limits: dict[str, Any],
-    weight: str | None,
-    groups: str | None,
-    header: bool | None,
-    n_jobs: int | None,
+    folder: Path, data: Path, limits: dict[str, Any], n_jobs: int | None, **how: Any
 ) -> None:
-    """Answer for a party until stopped."""
+    """Answer for a party until stopped; ``how`` to read its file: weight, groups, header."""
     from ..federation.flower.node import Node, client_app
 
     with reading_folder():
         place = PartyFolder(folder)
     with locked(folder, "a party"):
         with reading_data():
-            rows, more = _rows(place.terms, data, weight, groups, header)
+            rows, more = _rows(place.terms, data, **how)
         with reading_folder():
             party = place.party(rows, **limits, n_jobs=n_jobs, **more)
         if party.limit is None:
@@ -93,24 +90,15 @@ def run_party(
         Node(app, terms.address, ca, place.key, folder / "node", say).serve()
 
 
-def _rows(
-    terms: Terms,
-    data: Path,
-    weight: str | None,
-    groups: str | None,
-    header: bool | None = None,
-) -> tuple[Any, dict[str, Any]]:
+def _rows(terms: Terms, data: Path, **how: Any) -> tuple[Any, dict[str, Any]]:
     """A party's rows as they were agreed on, and what its columns mean."""
     if terms.agreement.categories is not None:
         known = terms.agreement.categories
-        rows: Any = category_rows(
-            data, known, columns=terms.columns, weight=weight, groups=groups, header=header
-        )
-        return rows, {"categories": known}
-    if data.suffix == ".npy" and terms.columns is not None and groups is None:
-        rows = _unnamed(data, terms.columns, weight)
+        return category_rows(data, known, columns=terms.columns, **how), {"categories": known}
+    if data.suffix == ".npy" and terms.columns is not None and how.get("groups") is None:
+        rows = _unnamed(data, terms.columns, how.get("weight"))
     else:
-        rows = read_file(data, terms.columns, weight, groups=groups, header=header)
+        rows = read_file(data, terms.columns, **how)
     if not terms.agreement.target or terms.columns is None:
         return rows, {}
     return rows, {"y": terms.columns[-1]}
@@ -119,7 +107,7 @@ def _rows(
 def _unnamed(data: Path, columns: tuple[str, ...], weight: str | None) -> Any:
     """Rows of a file without column names, where those agreed on are x0, x1, and so on."""
     rows: Any = read_file(data, weight=weight)
-    called = tuple(f"x{j}" for j in range(rows.n_features))
+    called = tuple(numbered(rows.n_features))
     if called != columns:
         raise ValueError(
             f"{str(data)!r}: the columns of a .npy file are called {', '.join(called)}; the "
@@ -183,15 +171,12 @@ def _fit(run: _Run, terms: Terms, secret: bytes, patience: float, quiet: bool) -
             nonlocal away
             away = None
             run.begin(done, quiet)
-            with FitProgress(estimator.max_iter, quiet, run.request.exact) as progress:
-
-                def watch(stage: Stage, release: Release[Any]) -> None:
-                    progress.watch(stage, release)
-                    run.step(stage, quiet)
-
-                estimator._watch = watch
+            with (
+                FitProgress(estimator.max_iter, quiet, run.request.exact) as progress,
+                watching(estimator, progress.watch),
+                watching(estimator, partial(run.step, quiet=quiet)),
+            ):
                 estimator.fit(federation)
-                del estimator._watch
             run.attendance = federation.attendance
 
         app = server_app(terms.agreement, terms.keys, journal, fit, patience)
@@ -260,7 +245,7 @@ class _Run:
         if done and not quiet:
             note(f"going on after round {done} of fit {self.folder.name}")
 
-    def step(self, stage: Stage, quiet: bool) -> None:
+    def step(self, stage: Stage, release: Release[Any], quiet: bool) -> None:
         """A round is over."""
         self.rounds, self._stage = self.rounds + 1, stage.name
         if self.rounds <= self._done:

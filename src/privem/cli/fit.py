@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ from ..data.categories import read_categories
 from ..data.header import numbered
 from ..data.values import positions
 from ..declaration import Declaration
+from ..estimator.verbose import watching
 from .failures import reading_data, writing_file
 from .options import COLUMNS, flag, setting, takers, takes
 from .progress import FitProgress, WatchedRows
@@ -33,12 +34,16 @@ class Request:
     exact: bool
     given: Mapping[str, Any]
     """Settings by name (see :data:`privem.cli.options.SETTINGS`), those that were given."""
+    columns: Sequence[str] | None = None
+    types: Mapping[str, str] = field(default_factory=dict)
+    header: bool | None = None
 
     @classmethod
-    def of(cls, model: Declaration, exact: bool, settings: Mapping[str, Any]) -> Request:
+    def of(cls, model: Declaration, exact: bool, **options: Any) -> Request:
         """From all options of a command, most of which nobody gave."""
-        given = {key: value for key, value in settings.items() if value not in (None, {})}
-        return cls(model, exact, given)
+        given = {key: value for key, value in options.items() if value not in (None, {})}
+        file = {name: given.pop(name) for name in ("columns", "types", "header") if name in given}
+        return cls(model, exact, given, **file)
 
     @property
     def target(self) -> str | None:
@@ -128,9 +133,9 @@ class Request:
                 f"--trust local needs --bound {self.target}=LOW:HIGH too, of the target"
             )
 
-    def check_columns(self, columns: Sequence[str] | None, types: Mapping[str, str]) -> None:
+    def check_columns(self) -> None:
         """Refuse columns that are asked to be two things; and what needs a count of a file."""
-        given, chosen = self.given, columns or ()
+        given, chosen = self.given, self.columns or ()
         weight, target, groups = (given.get(name) for name in ("weight", "target", "groups"))
         if given.get("delta") == 0 and not {"max_rows", "bounds"} <= set(given):
             raise UsageError(
@@ -143,7 +148,7 @@ class Request:
             raise UsageError(f"--target {target!r} is also --weight or one of --columns")
         if groups is not None and groups in (weight, target, *chosen):
             raise UsageError(f"--groups {groups!r} is also --weight, --target or one of --columns")
-        if types and self.model.categories:
+        if self.types and self.model.categories:
             raise UsageError("--type is for columns of numbers; categories need none")
 
     def set_columns(self, estimator: Any, columns: Sequence[str], named: bool = True) -> None:
@@ -170,13 +175,7 @@ def _refuse_odd(option: str, given: Mapping[str, Any], columns: Sequence[str]) -
 
 
 def fit_file(
-    request: Request,
-    data: Path,
-    columns: Sequence[str] | None,
-    destination: Path,
-    quiet: bool,
-    types: Mapping[str, str],
-    header: bool | None,
+    request: Request, data: Path, destination: Path, quiet: bool
 ) -> tuple[Any, dict[str, Any]]:
     """Fit a file and save the model; the estimator, and a summary as JSON values."""
     estimator = request.estimator()
@@ -185,13 +184,13 @@ def fit_file(
         reading_data(),
         warnings.catch_warnings(record=True) as caught,
         FitProgress(estimator.max_iter, quiet, timed=request.exact) as progress,
+        watching(estimator, progress.watch),
     ):
         warnings.simplefilter("always")
-        estimator._watch = progress.watch
         if request.model.categories:
-            rows, weight = _fit_categories(request, estimator, data, columns, header)
+            rows, weight = _fit_categories(request, estimator, data)
         else:
-            opened = _open(request, estimator, data, columns, types, header)
+            opened = _open(request, estimator, data)
             # Only an exact fit counts its rows, on the screen or in the summary, or minds having
             # none.
             watched: Any = WatchedRows(opened, progress.seen) if request.exact else opened
@@ -201,7 +200,6 @@ def fit_file(
             request.set_columns(estimator, features, named=watched.names is not None)
             estimator.fit(watched)
             rows, weight = (watched.count, watched.total_weight) if request.exact else (0, 0.0)
-        del estimator._watch
     seconds = time.perf_counter() - start
     with writing_file(destination):
         estimator.save(destination)
@@ -213,19 +211,13 @@ def fit_file(
     return estimator, summary
 
 
-def _open(
-    request: Request,
-    estimator: Any,
-    data: Path,
-    columns: Sequence[str] | None,
-    types: Mapping[str, str],
-    header: bool | None,
-) -> Any:
+def _open(request: Request, estimator: Any, data: Path) -> Any:
     """Rows of a file, a target as their last column."""
     if request.target is not None and data.suffix == ".npy":
         raise ValueError(f"{str(data)!r}: a .npy file has no column names, so no target column")
     special = {name: request.given.get(name) for name in COLUMNS}
-    rows: Any = read_file(data, columns, types=types, header=header, **special)
+    special |= {"types": request.types, "header": request.header}
+    rows: Any = read_file(data, request.columns, **special)
     # The estimator of a private fit refuses missing values itself, and maps others by a fixed rule:
     # an error would be a release. Where values may be missing, it looks itself as well.
     if not request.exact or get_tags(estimator).input_tags.allow_nan:
@@ -233,23 +225,11 @@ def _open(
     return rows
 
 
-def _fit_categories(
-    request: Request,
-    estimator: Any,
-    data: Path,
-    columns: Sequence[str] | None,
-    header: bool | None,
-) -> tuple[int, float]:
+def _fit_categories(request: Request, estimator: Any, data: Path) -> tuple[int, float]:
     """Fit columns of categories, read whole; how many rows and their weight."""
-    table, weights, groups = read_categories(
-        data,
-        columns=columns,
-        weight=request.given.get("weight"),
-        groups=request.given.get("groups"),
-        private=not request.exact,
-        header=header,
-        categories=request.given.get("categories"),
-    )
+    given = {name: request.given.get(name) for name in ("weight", "groups", "categories")}
+    given |= {"columns": request.columns, "header": request.header}
+    table, weights, groups = read_categories(data, private=not request.exact, **given)
     names = numbered(table.shape[1]) if data.suffix == ".npy" else table.columns
     request.set_columns(estimator, names)
     estimator.fit(table, sample_weight=weights, groups=groups)

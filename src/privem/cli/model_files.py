@@ -16,17 +16,9 @@ from .. import ModelFileError, load
 from ..data import read_file
 from ..data.categories import read_categories
 from ..declaration import Declaration, declarations
-from ..files import check_destination
 from ..report import RECORD_SUFFIXES, print_csv, write_records
 from .console import remarks
-from .failures import (
-    ExitCode,
-    Failure,
-    failing,
-    reading_data,
-    writing_file,
-    writing_stdout,
-)
+from .failures import ExitCode, check_output, failing, reading_data, writing_file, writing_stdout
 from .options import in_words
 from .progress import WatchedRows
 
@@ -51,8 +43,7 @@ def check_records(output: Path) -> None:
     """Refuse a place where records cannot be written."""
     if output.suffix not in RECORD_SUFFIXES:
         raise UsageError(f"--output {str(output)!r} must end in {', '.join(RECORD_SUFFIXES)}")
-    with writing_file(output):
-        check_destination(output)
+    check_output(output)
 
 
 def sample_model(model: Any, rows: int, output: Path | None, seed: int | None) -> list[str]:
@@ -69,7 +60,7 @@ def sample_model(model: Any, rows: int, output: Path | None, seed: int | None) -
         )
     if declared.categories and output is not None and output.suffix == ".npy":
         raise UsageError("a .npy file holds numbers, not categories: use .csv or .parquet")
-    names = _column_names(model)
+    names: list[str] = model._names("x")
     batches = _draws(model, rows, np.random.RandomState(seed))
     if output is None:
         with writing_stdout():
@@ -79,13 +70,6 @@ def sample_model(model: Any, rows: int, output: Path | None, seed: int | None) -
         with writing_file(output):
             write_records(output, names, rows, batches)
     return names
-
-
-def _column_names(model: Any) -> list[str]:
-    """Of the data it was fitted to; those without any are called x0, x1, ..."""
-    if hasattr(model, "feature_names_in_"):
-        return [str(name) for name in model.feature_names_in_]
-    return [f"x{j}" for j in range(model.n_features_in_)]
 
 
 def _draws(model: Any, rows: int, rng: np.random.RandomState) -> Iterator[pl.DataFrame]:
@@ -109,11 +93,10 @@ def score_file(model: Any, data: Path, target: str | None, header: bool | None) 
         # Values far outside overflow on the way to a density of zero; that is said below.
         warnings.simplefilter("ignore", RuntimeWarning)
         value, count = _score(model, declared, data, target, header)
-    if not np.isfinite(value):
-        raise Failure(
-            ExitCode.DATA,
-            f"{str(data)!r} holds values so far from the model that the score overflows",
-        )
+        if not np.isfinite(value):
+            raise ValueError(
+                f"{str(data)!r} holds values so far from the model that the score overflows"
+            )
     summary: dict[str, Any] = {"model": declared.command, "data": str(data), "private": False}
     summary |= {"rows": count} | ({} if target is None else {"target": target})
     if not declared.density:
@@ -140,16 +123,11 @@ def _score(
 def _fitted_columns(model: Any, data: Path) -> list[str] | None:
     """Those the model was fitted to. A .npy file has no names; a model of one knows none."""
     by_name = data.suffix != ".npy" and hasattr(model, "feature_names_in_")
-    return _column_names(model) if by_name else None
+    return model._names() if by_name else None
 
 
 def score_privately(
-    model: Any,
-    data: Path,
-    epsilon: float,
-    delta: float | None,
-    groups: str | None,
-    header: bool | None,
+    model: Any, data: Path, epsilon: float, delta: float | None, **how: Any
 ) -> dict[str, Any]:
     """The mean log-density of a file under a budget of its own: a summary as JSON values."""
     command = _declaration(model).command
@@ -169,7 +147,7 @@ def score_privately(
     given = {} if delta is None else {"delta": delta}
     with reading_data(), warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        rows = read_file(data, _fitted_columns(model, data), groups=groups, header=header)
+        rows = read_file(data, _fitted_columns(model, data), **how)
         score = model.private_score(rows, epsilon=epsilon, **given)
     return {
         "model": command,

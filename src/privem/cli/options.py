@@ -1,4 +1,4 @@
-"""The options of models, each written once, and how their text is read.
+"""The options of models, each written once.
 
 Which models take an option, its type, its choices and its default come from the docstrings of the
 estimators (:attr:`privem.declaration.Declaration.parameters`), which loads none of them; a test
@@ -8,10 +8,8 @@ compares the docstrings with the signatures. The table below adds a short help. 
 
 from __future__ import annotations
 
-import csv
-import math
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,95 +17,7 @@ import click
 
 from ..declaration import Declaration, Parameter, declarations
 from .failures import Command
-
-
-def read_columns(texts: Sequence[str]) -> list[str] | None:
-    """Names between commas; a name with a comma in it goes in double quotes."""
-    if not texts:
-        return None
-    found: list[str] = []
-    for text in texts:
-        names = _between_commas(text)
-        if not names or not all(names):
-            raise click.UsageError(f"--columns {text!r} does not name columns: expected a,b,c")
-        found += names
-    return found
-
-
-def read_types(texts: Sequence[str]) -> dict[str, str]:
-    """``COLUMN=TYPE``, checked."""
-    if not texts:
-        return {}
-    from ..data.values import check_type
-
-    found: dict[str, str] = {}
-    for text in texts:
-        column, equals, kind = text.rpartition("=")
-        if not equals or column in found:
-            raise click.UsageError(f"--type {text!r} is not COLUMN=TYPE, once per column")
-        try:
-            found[column] = check_type(kind)
-        except ValueError as error:
-            raise click.UsageError(f"--type {text!r}: {error}") from error
-    return found
-
-
-def read_bounds(texts: Sequence[str]) -> dict[str, tuple[float, float]]:
-    """``COLUMN=LOW:HIGH``, checked."""
-    found: dict[str, tuple[float, float]] = {}
-    for text in texts:
-        column, equals, values = text.rpartition("=")
-        try:
-            low, high = (float(value) for value in values.split(":"))
-        except ValueError:
-            equals = ""
-        if not equals or not column:
-            raise click.UsageError(f"--bound {text!r} is not COLUMN=LOW:HIGH, two numbers")
-        if not low < high:
-            raise click.UsageError(f"--bound {text!r}: expected LOW below HIGH")
-        if column in found:
-            raise click.UsageError(f"--bound {text!r}: there is a bound of {column!r} already")
-        found[column] = (low, high)
-    return found
-
-
-def read_categories(texts: Sequence[str]) -> dict[str, list[str]]:
-    """``COLUMN=A,B,...``, checked; one with a comma in it goes in double quotes."""
-    found: dict[str, list[str]] = {}
-    for text in texts:
-        column, equals, values = text.partition("=")
-        names = _between_commas(values)
-        if not equals or column in found or not names or len(set(names)) < len(names):
-            raise click.UsageError(
-                f"--category {text!r} is not COLUMN=A,B,... with every category once, and once "
-                "per column"
-            )
-        found[column] = names
-    return found
-
-
-def read_limit(text: str | None) -> float | str | None:
-    """A party's ``--epsilon``: a number above zero, ``none``, or nothing said."""
-    if text is None:
-        return None
-    if text.lower() == "none":
-        return "none"
-    try:
-        value = float(text)
-    except ValueError:
-        value = 0.0
-    if not 0 < value < math.inf:
-        raise click.UsageError(f"--epsilon {text!r} is neither a number above 0 nor none")
-    return value
-
-
-def _between_commas(text: str) -> list[str]:
-    return [name.strip() for name in next(csv.reader([text], skipinitialspace=True), [])]
-
-
-def reading(read: Callable[[Any], Any]) -> Callable[[Any, Any, Any], Any]:
-    """A callback of click that reads the text of an option."""
-    return lambda context, option, value: read(value)
+from .option_values import read_bounds, read_categories, read_columns, reading
 
 
 @dataclass(frozen=True)
@@ -140,7 +50,7 @@ _ROBUST = _GRADIENT | {"mechanism": "robust"}
 SEED = click.IntRange(0, 2**32 - 1)
 
 # Every option of a model, in the order of the help page.
-SETTINGS: dict[str, Setting] = {
+_MODEL_SETTINGS: dict[str, Setting] = {
     "components": Setting(
         "Number of components, clusters, factors, lines or classes.",
         ("--components", "-k"),
@@ -166,60 +76,47 @@ SETTINGS: dict[str, Setting] = {
         metavar="COLUMN=A,B,...",
         read=read_categories,
     ),
-    "epsilon": Setting("Privacy budget of the whole fit.", private=True),
-    "delta": Setting("Probability with which privacy may fail.", private=True),
+}
+_PRIVATE_SETTINGS: dict[str, Setting] = {
+    "epsilon": Setting("Privacy budget of the whole fit."),
+    "delta": Setting("Probability with which privacy may fail."),
     "bounds": Setting(
         "Public limits of a column: give them for every column, or for none and they are "
         "estimated. Those of a target are optional.",
         ("--bound",),
         metavar="COLUMN=LOW:HIGH",
         read=read_bounds,
-        private=True,
     ),
     "groups": Setting(
         "A column that says which person a row belongs to. Privacy then protects persons, not "
         "rows.",
-        private=True,
         **_COLUMN,
     ),
-    "neighbours": Setting("The change that privacy hides.", private=True),
-    "n_iter": Setting("Iterations of a private fit.", default="as the noise allows", private=True),
-    "max_weight": Setting("Public cap on --weight.", private=True),
-    "max_rows": Setting("Public limit on the number of rows; --delta 0 needs one.", private=True),
-    "mechanism": Setting("How sums are released.", private=True),
+    "neighbours": Setting("The change that privacy hides."),
+    "n_iter": Setting("Iterations of a private fit.", default="as the noise allows"),
+    "max_weight": Setting("Public cap on --weight."),
+    "max_rows": Setting("Public limit on the number of rows; --delta 0 needs one."),
+    "mechanism": Setting("How sums are released."),
     "accountant": Setting(
-        f"How the cost is counted: {ACCOUNTANTS}.",
-        default="auto, the tightest that is valid",
-        private=True,
+        f"How the cost is counted: {ACCOUNTANTS}.", default="auto, the tightest that is valid"
     ),
     "trust": Setting(
-        "Who adds the noise: whoever holds the data, or every person's own device (local).",
-        private=True,
+        "Who adds the noise: whoever holds the data, or every person's own device (local)."
     ),
     "missing_probability": Setting(
-        "How often a field is empty, where it is known.",
-        default="estimated",
-        private=True,
+        "How often a field is empty, where it is known.", default="estimated"
     ),
-    "clip": Setting(
-        "Norm at which gradients are clipped.", default="1", private=True, needs=_GRADIENT
-    ),
-    "step": Setting("Step size.", private=True, needs=_GRADIENT),
-    "batch": Setting(
-        "Whether each step uses all records, or a part of its own.", private=True, needs=_GRADIENT
-    ),
-    "averaging": Setting(
-        "Return the mean of the second half of the iterates.", private=True, needs=_GRADIENT
-    ),
+    "clip": Setting("Norm at which gradients are clipped.", default="1", needs=_GRADIENT),
+    "step": Setting("Step size.", needs=_GRADIENT),
+    "batch": Setting("Whether each step uses all records, or a part of its own.", needs=_GRADIENT),
+    "averaging": Setting("Return the mean of the second half of the iterates.", needs=_GRADIENT),
     "tau": Setting(
-        "Public bound on a gradient's second moments.",
-        default="found privately",
-        private=True,
-        needs=_ROBUST,
+        "Public bound on a gradient's second moments.", default="found privately", needs=_ROBUST
     ),
-    "failure": Setting(
-        "Probability with which a robust mean may fail.", private=True, needs=_ROBUST
-    ),
+    "failure": Setting("Probability with which a robust mean may fail.", needs=_ROBUST),
+}
+SETTINGS = _MODEL_SETTINGS | {
+    name: replace(each, private=True) for name, each in _PRIVATE_SETTINGS.items()
 }
 # Settings that are no parameters of a constructor: columns for fit.
 COLUMNS = ("target", "weight", "groups")
@@ -406,38 +303,35 @@ class _ModelName(click.ParamType):
         return known[value]
 
 
-# Options that are not of models, but of several commands.
+def option(flags: str, help: str, kind: Any = None, **more: Any) -> Callable[[Any], Any]:
+    """An option that is not of models: its flags and its name, if another; a default is shown."""
+    return click.option(
+        *flags.split(), type=kind, help=help, show_default="default" in more, **more
+    )
+
+
 PATH = click.Path(path_type=Path)
 data = click.argument("data", type=PATH)
 folder = click.argument("folder", type=PATH)
 model_file = click.argument("model", type=PATH)
-model = click.option(
-    "--model",
-    "-m",
-    type=_ModelName(),
+model = option(
+    "--model -m",
+    "What to fit. Name it before --help to see the options and defaults of one model.",
+    _ModelName(),
     default="gmm",
-    show_default=True,
     is_eager=True,  # so that --help after it is about this model
     metavar="NAME",
-    help="What to fit. Name it before --help to see the options and defaults of one model.",
 )
-model_output = click.option(
-    "--output",
-    "-o",
-    type=PATH,
-    required=True,
-    metavar="FILE",
-    help="Where to save the model (JSON).",
+model_output = option(
+    "--output -o", "Where to save the model (JSON).", PATH, required=True, metavar="FILE"
 )
-exact = click.option(
-    "--exact", is_flag=True, help="Exact EM, without noise: NOTHING about it is private."
-)
-columns = click.option(
+exact = option("--exact", "Exact EM, without noise: NOTHING about it is private.", is_flag=True)
+columns = option(
     "--columns",
+    "Which columns, by name; may be repeated. Default: all that have no other use.",
     multiple=True,
     metavar="A,B,...",
     callback=reading(read_columns),
-    help="Which columns, by name; may be repeated. Default: all that have no other use.",
 )
 header = click.option(
     "--header/--no-header",
@@ -445,7 +339,5 @@ header = click.option(
     help="Whether the first line of a CSV file is a header, or data (columns are then called x0, "
     "x1, ...). Default: it is a header, and one that could be data is refused.",
 )
-as_json = click.option(
-    "--json", "as_json", is_flag=True, help="Print one JSON object, errors included."
-)
-quiet = click.option("--quiet", "-q", is_flag=True, help="Print nothing but errors (and --json).")
+as_json = option("--json as_json", "Print one JSON object, errors included.", is_flag=True)
+quiet = option("--quiet -q", "Print nothing but errors (and --json).", is_flag=True)

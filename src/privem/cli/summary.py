@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -68,26 +67,19 @@ def summary_of(
 
 
 def _plain(value: Any) -> Any:
-    return (
-        [_plain(part) for part in value] if isinstance(value, list) else np.asarray(value).tolist()
-    )
+    return list(map(_plain, value)) if isinstance(value, list) else np.asarray(value).tolist()
 
 
 def report_fit(
-    estimator: Any,
-    model: Declaration,
-    summary: dict[str, Any],
-    output: Path,
-    as_json: bool,
-    quiet: bool,
+    model: Declaration, estimator: Any, summary: dict[str, Any], as_json: bool, quiet: bool
 ) -> None:
     """Print the summary of a fit."""
     if as_json:
-        emit_json(summary | {"output": str(output)})
+        emit_json(summary)
     elif not quiet:
         for warning in summary["warnings"]:
             note(warning)
-        show(*_describe(estimator, model, summary), f"\nSaved to {output}")
+        show(*_describe(estimator, model, summary), f"\nSaved to {summary['output']}")
 
 
 def _describe(estimator: Any, model: Declaration, summary: dict[str, Any]) -> list[RenderableType]:
@@ -178,7 +170,7 @@ def _fold(alike: list[Finding]) -> list[Finding]:
 def describe_demo(demo: Demo) -> list[RenderableType]:
     """The components, what privacy costs, the statement, the files."""
     model = demo.model
-    columns = ["weight", *(str(name) for name in model.feature_names_in_)]
+    columns = ["weight", *model._names()]
     labels = [str(k) for k in range(len(model.weights_))]
     values = np.column_stack([model.weights_, model.means_]).tolist()
     return [

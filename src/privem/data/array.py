@@ -176,12 +176,6 @@ def without_column(frame: Any, name: str, argument: str) -> tuple[Any, Any]:
     return frame.drop(name) if _is_polars(frame) else frame.drop(columns=[name]), frame[name]
 
 
-def features_of(X: Any, groups: Any) -> Any:
-    """A frame without the column that ``groups`` names; all else as it is."""
-    named = is_frame(X) and isinstance(groups, str)
-    return without_column(X, groups, "groups")[0] if named else X
-
-
 def _is_number(dtype: Any) -> bool:
     if hasattr(dtype, "is_numeric"):  # polars
         return bool(dtype.is_numeric()) or str(dtype) == "Boolean"

@@ -94,16 +94,11 @@ def category_type(categories: NDArray[Any], declared: Any = None) -> str:
     """
     if categories.dtype.kind not in "biuf":
         return "string"
-    name = type_name(declared)
-    if (
-        str(getattr(declared, "name", declared))
-        .lower()
-        .startswith(("int", "uint", "float", "bool"))
-    ):
-        with np.errstate(all="ignore"):
-            if (categories.astype(name) == categories).all():
-                return name
-    return type_name(categories.dtype)
+    name, said = type_name(declared), str(getattr(declared, "name", declared)).lower()
+    with np.errstate(all="ignore"):
+        same = (categories.astype(name) == categories).all()
+    of_numbers = said.startswith(("int", "uint", "float", "bool"))
+    return name if of_numbers and same else type_name(categories.dtype)
 
 
 def category_column(categories: NDArray[Any], codes: NDArray[np.int64], kind: str) -> Any:
@@ -168,12 +163,11 @@ def _one_each(found: list[list[Any]], d: int) -> list[NDArray[Any]]:
     for j, part in enumerate(found):
         if not part or len({meaning(value) for value in part}) < len(part):
             raise ValueError(f"categories of column {j} must be at least one, each of them once")
-    kinds = [np.asarray(part).dtype.kind for part in found]
+    words = [any(isinstance(value, str) for value in part) for part in found]
+    arrays = [np.asarray(part) for part in found]
     return [
-        np.asarray(part)
-        if kind in "biuf" and not any(isinstance(v, str) for v in part)
-        else np.asarray(part, dtype=object)
-        for part, kind in zip(found, kinds, strict=True)
+        np.asarray(part, dtype=object) if text or array.dtype.kind not in "biuf" else array
+        for part, text, array in zip(found, words, arrays, strict=True)
     ]
 
 
@@ -181,10 +175,7 @@ def codes_of(values: NDArray[Any], known: NDArray[Any]) -> NDArray[np.int64]:
     """The position of each value among the known ones, by :func:`meaning`; -1 for none."""
     table = {meaning(value): code for code, value in enumerate(known.tolist())}
     if values.dtype.kind not in "biuf":
-        seen: dict[Any, int] = {}
-        for value in values.tolist():
-            if value not in seen:
-                seen[value] = table.get(meaning(value), -1)
+        seen = {value: table.get(meaning(value), -1) for value in set(values.tolist())}
         return np.array([seen[value] for value in values.tolist()], dtype=np.int64)
     numbers = np.array(sorted(key for key in table if isinstance(key, float)))
     if not len(numbers):

@@ -13,8 +13,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-__all__ = ["Header", "could_be_data", "numbered", "read_header", "refuse_header"]
-
 # What stands for "no value": its letters and digits, in lower case ("N/A", "n.a." are "na").
 _MISSING = frozenset(
     ["na", "nana", "nan", "nat", "nd", "ka", "null", "none", "nil", "missing", "unknown"]
@@ -90,7 +88,8 @@ def read_header(
         if twice:
             raise ValueError(f"{label} names a column twice in its header: {', '.join(twice)}")
         return Header(cells, None)
-    if not (cells and _all_declared(cells, declared)):
+    named = len(set(cells)) == len(cells) and set(cells) <= set(declared)
+    if not (cells and named):
         _refuse_separator(cells, label)
         if could_be_data(cells):
             raise refuse_header(label)
@@ -138,13 +137,10 @@ def could_be_data(cells: Iterable[str]) -> bool:
 def _is_name(cell: str) -> bool:
     """Whether text in lower case can be nothing but a name."""
     first = next((character for character in cell if character.isalnum() or character == "_"), "")
-    if not (first.isalpha() or first == "_") or cell in ("true", "false", "\\n"):
+    letters = "".join(character for character in cell if character.isalnum())
+    if not (first.isalpha() or first == "_") or cell.startswith("#") or not cell.isprintable():
         return False
-    if cell.startswith("#") or not cell.isprintable():
-        return False
-    if "".join(character for character in cell if character.isalnum()) in _MISSING:
-        return False
-    if _DATE.fullmatch(cell):
+    if cell in ("true", "false", "\\n") or letters in _MISSING or _DATE.fullmatch(cell):
         return False
     try:
         float(cell)  # inf, nan, infinity
@@ -160,24 +156,16 @@ def _refuse_separator(cells: Sequence[str], label: str) -> None:
             raise ValueError(f"{label} is separated by {name}; privem reads commas")
 
 
-def _all_declared(cells: Sequence[str], declared: Collection[str]) -> bool:
-    return len(set(cells)) == len(cells) and all(cell in declared for cell in cells)
-
-
 def _first_line(path: Path, label: str) -> list[str]:
     """The cells of the first line that is not empty, as they are written."""
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
-            for cells in csv.reader(_lines(file), strict=True):
-                if cells:
-                    if any("\0" in cell or "\ufffd" in cell for cell in cells):
-                        break
-                    return cells
-            else:
-                return []
+            cells = next(filter(None, csv.reader(_lines(file), strict=True)), [])
     except (UnicodeDecodeError, csv.Error):
-        pass
-    raise ValueError(f"{label} is not a readable table: its first line is not text (UTF-8)")
+        cells = ["\0"]
+    if any("\0" in cell or "\ufffd" in cell for cell in cells):
+        raise ValueError(f"{label} is not a readable table: its first line is not text (UTF-8)")
+    return cells
 
 
 def _lines(file: IO[str]) -> Iterator[str]:

@@ -310,12 +310,11 @@ def _refuse_other_columns(table: Table, policy: Policy) -> None:
             f"X has {table.n_features} features{target}, but {policy.name} is expecting "
             f"{expected} features as input"
         )
-    if table.names is None or policy.seen is None or list(table.names) == policy.seen:
-        return
-    raise ValueError(
-        "The feature names of the rows should match those of the fit, in the same order; open "
-        f"them with read_file(path, columns={policy.seen})"
-    )
+    if None not in (table.names, policy.seen) and table.names != policy.seen:
+        raise ValueError(
+            "The feature names of the rows should match those of the fit, in the same order; open "
+            f"them with read_file(path, columns={policy.seen})"
+        )
 
 
 def _refuse_header(policy: Policy) -> None:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from ..core import Block
 from .header import Header
 from .persons import identifiers
-from .sampling import SelectedRows, picked_rows
+from .sampling import SelectedRows, cut, picked_rows
 from .values import refuse_non_finite, refuse_weights
 
 # Rows per batch asked of polars: big enough to amortise a batch, small enough for the cache.
@@ -96,21 +96,16 @@ class ScanRows:
             elif self.weight is not None:
                 weight = self.weight[start : start + len(X)]
                 if len(weight) < len(X):
-                    self._refuse_length("more")
+                    raise self._wrong_length(self.weight, "more")
             if weight is not None and self.check:
                 refuse_weights(weight, start)
-            for at in range(0, len(X), rows):
-                part = None if weight is None else weight[at : at + rows]
-                yield Block(X[at : at + rows], part, start + at)
+            yield from cut([Block(X, weight, start)], rows)
             start += len(X)
         if isinstance(self.weight, np.ndarray) and len(self.weight) > start:
-            self._refuse_length("fewer")
+            raise self._wrong_length(self.weight, "fewer")
 
-    def _refuse_length(self, rows: str) -> None:
-        assert isinstance(self.weight, np.ndarray)
-        raise ValueError(
-            f"sample_weight has shape {self.weight.shape}, {self.label} has {rows} rows"
-        )
+    def _wrong_length(self, weight: NDArray[Any], rows: str) -> ValueError:
+        return ValueError(f"sample_weight has shape {weight.shape}, {self.label} has {rows} rows")
 
 
 @contextmanager

@@ -13,8 +13,6 @@ from numpy.typing import NDArray
 
 from ..core import Rows
 from ..tree import Array
-from .sampling import fresh_bytes
-from .sums import LocalSource
 from .values import as_array
 
 # What NumPy can hold as it is.
@@ -59,15 +57,6 @@ class Owned:
     def drawn_by(self, draw: Callable[[int], bytes]) -> Owned:
         """The same with one row of each drawn from these bytes."""
         return replace(self, persons=self.rows.take(_one_of_each(self.owner, draw)))
-
-    def source(
-        self,
-        n_jobs: int | None,
-        key: bytes | None = None,
-        draw: Callable[[int], bytes] = fresh_bytes,
-    ) -> LocalSource:
-        """What sums over persons; ``key`` is what they draw their cells from, or a fresh one."""
-        return LocalSource(self.rows, n_jobs, self.persons, self.owner, key, draw)
 
 
 def column_labels(column: Any) -> NDArray[Any]:

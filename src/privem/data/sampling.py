@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,6 +16,17 @@ from .array import ArrayRows
 _CHUNK = 8192
 # Differences of this many records show the scale of the data as well as those of all.
 _MOST = 2**16
+
+
+def cut(blocks: Iterable[Block], rows: int) -> Iterator[Block]:
+    """Blocks of at most so many rows, whoever made them: error bounds rest on it."""
+    for block in blocks:
+        if len(block.X) <= rows:
+            yield block
+            continue
+        for at in range(0, len(block.X), rows):
+            weight = None if block.weight is None else block.weight[at : at + rows]
+            yield Block(block.X[at : at + rows], weight, block.start + at)
 
 
 def fresh_bytes(count: int) -> bytes:

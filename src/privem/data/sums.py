@@ -27,7 +27,7 @@ from threadpoolctl import ThreadpoolController
 
 from ..core import Block, Release, Rows, Scratch, Stage
 from ..tree import Array, RunningSum, ravel
-from .sampling import cell_rows, fresh_bytes, fresh_key, pairs
+from .sampling import cell_rows, cut, fresh_bytes, fresh_key, pairs
 from .values import quietly
 
 T = TypeVar("T")
@@ -100,7 +100,7 @@ class LocalSource:
         # Wide rows come fewer at a time, so that memory does not grow with the columns either.
         block_rows = min(block_rows, max(least, _NUMBERS // max(self.rows.n_features, 1)))
         with one_blas_thread():
-            yield from map_blocks(function, _cut(self.rows.blocks(block_rows), block_rows), threads)
+            yield from map_blocks(function, cut(self.rows.blocks(block_rows), block_rows), threads)
 
     @cached_property
     def _cells(self) -> bytes:
@@ -156,17 +156,6 @@ class LocalSource:
         return total.value()
 
 
-def _cut(blocks: Iterator[Block], rows: int) -> Iterator[Block]:
-    """Blocks of at most so many rows, whoever made them: error bounds rest on it."""
-    for block in blocks:
-        if len(block.X) <= rows:
-            yield block
-            continue
-        for at in range(0, len(block.X), rows):
-            weight = None if block.weight is None else block.weight[at : at + rows]
-            yield Block(block.X[at : at + rows], weight, block.start + at)
-
-
 def map_blocks(
     function: Callable[[Block, Scratch], T], blocks: Iterator[Block], threads: int
 ) -> Iterator[T]:
@@ -207,9 +196,8 @@ def finite_sums(query: Any) -> Callable[[Block, Scratch], Any]:
             return whole
         total = RunningSum[Any]()
         total.add(query(Block(block.X[:0]), scratch))
-        for i in range(len(block.X)):
-            weight = None if block.weight is None else block.weight[i : i + 1]
-            one = query(Block(block.X[i : i + 1], weight), scratch)
+        for record in cut([block], 1):
+            one = query(record, scratch)
             if is_finite(one):
                 total.add(one)
         return total.value()

@@ -160,9 +160,10 @@ class Table:
         """
         if self.elsewhere is not None:
             return self.elsewhere
-        if self.owned is not None:
-            return self.owned.source(n_jobs, key, draw)
-        return LocalSource(self.rows, n_jobs, key=key, draw=draw)
+        if self.owned is None:
+            return LocalSource(self.rows, n_jobs, key=key, draw=draw)
+        owned = self.owned
+        return LocalSource(owned.rows, n_jobs, owned.persons, owned.owner, key, draw)
 
     def each(
         self, function: Callable[[Block, Scratch], T], n_jobs: int | None, block_rows: int = 4088

@@ -18,7 +18,7 @@ from ..blocks.region import Region
 from ..budget import PrivatePlan, Terms
 from ..core import Block, Plan, Release, Scratch, Stage
 from ..data import Policy, Table, open_table
-from ..data.array import features_of
+from ..data.array import is_frame, without_column
 from ..data.header import Header
 from ..data.values import TYPES
 from ..em import Fit
@@ -239,20 +239,15 @@ class Estimator(WithLineage):
         return table
 
     def _reopen(
-        self,
-        X: Any,
-        y: Any = None,
-        weight: Any = None,
-        groups: Any = None,
-        target: bool = False,
-        private: bool = False,
+        self, X: Any, y: Any = None, weight: Any = None, groups: Any = None, **more: Any
     ) -> Table:
         """Rows to evaluate: as many columns, and the same names, as in ``fit``.
 
-        ``target``: with their targets, which are y or, of rows opened before, the last column.
+        ``more`` of the policy: ``private``; or ``target``, with their targets, which are y or, of
+        rows opened before, the last column.
         """
         check_is_fitted(self)
-        policy = replace(self._policy(private, fitted=True), target=target)
+        policy = replace(self._policy(private=False, fitted=True), **{"target": False} | more)
         return open_table(X, y, weight, groups, policy)
 
     def _known(self, plan: Any, terms: Terms) -> dict[str, str]:
@@ -295,7 +290,7 @@ class Estimator(WithLineage):
         word = "column" if len(lost) == 1 else "columns"
         advise_at_end(
             f"no bounds stood out of the noise for {word} {few(lost)}: (-1, 1) was used; give "
-            "bounds=, or use more records or a larger epsilon",
+            "bounds=, or use more records or a larger epsilon"
         )
 
     def _ordered_bounds(self) -> Any:
@@ -310,12 +305,10 @@ class Estimator(WithLineage):
         each = f"all {kinds.pop()}" if len(kinds) == 1 else ", ".join(self.feature_types_in_)
         return {"column types": each}
 
-    def _names(self) -> list[str]:
-        """A name for each column, made up where there is none."""
-        names = getattr(self, "feature_names_in_", None)
-        if names is not None:
-            return [str(name) for name in names]
-        return [str(j) for j in range(self.n_features_in_)]
+    def _names(self, prefix: str = "") -> list[str]:
+        """A name for each column; where there is none, its number after ``prefix``."""
+        made_up = [f"{prefix}{j}" for j in range(self.n_features_in_)]
+        return [str(name) for name in getattr(self, "feature_names_in_", made_up)]
 
     def _called(self) -> list[str]:
         """A name for each column in messages: its number, if nobody has confirmed the header."""
@@ -327,21 +320,15 @@ class Estimator(WithLineage):
     @staticmethod
     def _features(X: Any, groups: Any) -> Any:
         """What was fitted: a frame without the column that ``groups`` names; all else as it is."""
-        return features_of(X, groups)
+        named = is_frame(X) and isinstance(groups, str)
+        return without_column(X, groups, "groups")[0] if named else X
 
     def _each(
-        self,
-        X: Any,
-        function: Callable[[Block, Scratch], T],
-        block_rows: int = 4088,
-        weight: Any = None,
-        y: Any = None,
-        target: bool = False,
+        self, X: Any, function: Callable[[Block, Scratch], T], block_rows: int = 4088, **more: Any
     ) -> Iterator[T]:
-        """A function of every block of rows; arguments as in :meth:`_reopen`."""
+        """A function of every block of rows; ``more`` as in :meth:`_reopen`."""
         empty = True
-        table = self._reopen(X, y, weight, target=target)
-        for part in table.each(function, self.n_jobs, block_rows):
+        for part in self._reopen(X, **more).each(function, self.n_jobs, block_rows):
             yield part
             empty = False
         if empty:

@@ -11,15 +11,6 @@ from ..core import Rows
 from ..parameters import check_array_shape, check_numbers
 from ..tree import Array
 
-__all__ = [
-    "given_centres",
-    "given_covariances",
-    "given_means",
-    "given_weights",
-    "row_centres",
-    "sample_rows",
-]
-
 # k-means++ runs on at most this many rows per cluster, drawn uniformly.
 _ROWS_PER_CLUSTER = 1000
 

@@ -11,8 +11,6 @@ from numpy.lib.mixins import NDArrayOperatorsMixin
 from ..statement import Statement
 from ..tree import Array
 
-__all__ = ["Measured", "say_measured"]
-
 
 class Measured(NDArrayOperatorsMixin):
     """Abstract base of what was released with noise; arithmetic gives plain numbers and arrays.

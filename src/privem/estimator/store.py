@@ -15,8 +15,6 @@ from ..declaration import declarations
 from ..files import write_whole
 from ..statement import Statement
 
-__all__ = ["ModelFileError", "load", "save_model"]
-
 _FORMAT = "privem-model"
 # 1: at first. 2: with the types of the columns, which older models lack.
 _VERSION = 2

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,8 +19,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..parameters import check_option
 from ..tree import Array
-
-__all__ = ["Columns", "Synthetic", "to_frame"]
 
 # For the roundings of a projection onto a ball.
 _INSIDE = 1 - 2.0**-40
@@ -133,7 +131,11 @@ class Synthetic:
     if TYPE_CHECKING:
         random_state: Any
         bounds: Any
+        bounds_: Any
         n_features_in_: int
+
+        def _names(self, prefix: str = "") -> list[str]:
+            """Of the columns."""
 
         def sample(self, n_samples: int = 1) -> Any:
             """Rows, or rows and the component of each."""
@@ -204,17 +206,14 @@ class Synthetic:
         return to_frame(table, library)
 
     def _columns(self) -> Columns:
-        count = self.n_features_in_
-        names = getattr(self, "feature_names_in_", [f"x{j}" for j in range(count)])
         # Models saved before types were recorded have none.
-        types = getattr(self, "feature_types_in_", ["float64"] * count)
-        bounds = getattr(self, "bounds_", None)
-        if bounds is None:
-            return Columns([str(name) for name in names], types)
+        types = getattr(self, "feature_types_in_", ["float64"] * self.n_features_in_)
+        found = Columns(self._names("x"), types)
+        if not hasattr(self, "bounds_"):
+            return found
         by_name = isinstance(self.bounds, Mapping)
         ball = self.bounds is not None and not by_name and np.ndim(self.bounds) == 0
-        radius = float(self.bounds) if ball else None
-        return Columns([str(name) for name in names], types, (bounds[0], bounds[1]), radius)
+        return replace(found, bounds=self.bounds_, radius=float(self.bounds) if ball else None)
 
 
 def to_frame(table: Mapping[str, Any], library: str) -> Any:

@@ -10,8 +10,6 @@ from numpy.typing import NDArray
 from ..blocks.region import Region
 from ..tree import Array
 
-__all__ = ["off_centre", "unlike_standard_normal"]
-
 # Within this much of its mean lie two thirds of a standard normal: bounds must leave room for it.
 _ROOM = 1.0
 # Nothing standard normal is ever as large: bounds as wide are those of columns in their own units.

@@ -1,58 +1,48 @@
-"""Printed progress for ``verbose=``."""
+"""Watching a fit: printed progress for ``verbose=``."""
 
 from __future__ import annotations
 
 import time
-from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
 
 from ..core import Release, Stage
 
-if TYPE_CHECKING:
-    from .base import Estimator
 
-__all__ = ["Verbose", "VerboseLloyd"]
+@contextmanager
+def watching(estimator: Any, watch: Callable[[Stage, Release[Any]], None]) -> Iterator[None]:
+    """While entered, ``watch`` sees each stage of an estimator's fit, after whoever did before."""
+    before = estimator._watch
 
+    def both(stage: Stage, release: Release[Any]) -> None:
+        if before is not None:
+            before(stage, release)
+        watch(stage, release)
 
-class _Watching(ABC):
-    """While entered, sees each stage of an estimator's fit."""
-
-    def __init__(self, estimator: Estimator, level: int) -> None:
-        self._estimator, self._level = estimator, level
-        self._before = estimator._watch
-
-    def __enter__(self) -> None:
-        self._estimator._watch = self._watch
-
-    def __exit__(self, *exc: object) -> None:
-        del self._estimator._watch
-        if self._before is not None:
-            self._estimator._watch = self._before
-
-    def _watch(self, stage: Stage, release: Release[Any]) -> None:
-        if self._before is not None:
-            self._before(stage, release)
-        self._show(stage, release)
-
-    @abstractmethod
-    def _show(self, stage: Stage, release: Release[Any]) -> None:
-        """Print what there is to say."""
+    estimator._watch = both
+    try:
+        yield
+    finally:
+        del estimator._watch
+        if before is not None:
+            estimator._watch = before
 
 
-class Verbose(_Watching):
+class Verbose:
     """Prints a line for every so many iterations of EM, or of what ``word`` names.
 
     Level 1 says when a run begins and how far it is; level 2 adds what each iteration gained and,
     of an exact fit, how long it took. How long a private fit takes depends on its rows.
     """
 
-    def __init__(self, estimator: Estimator, level: int, interval: int, word: str = "EM") -> None:
-        super().__init__(estimator, level)
-        self._interval, self._word = interval, word
+    def __init__(self, level: int, interval: int, word: str = "EM") -> None:
+        self._level, self._interval, self._word = level, interval, word
         self._run = 0
         self._clock = time.perf_counter()
 
-    def _show(self, stage: Stage, release: Release[Any]) -> None:
+    def __call__(self, stage: Stage, release: Release[Any]) -> None:
+        """Print what there is to say of a stage."""
         word, _, last = stage.name.rpartition(" ")
         if word != self._word:
             return  # Passes that look for a start are not iterations.
@@ -71,17 +61,15 @@ class Verbose(_Watching):
             print(line.rstrip())
 
 
-class VerboseLloyd(_Watching):
-    """Prints the inertia at each iteration of an exact k-means, and why it stopped.
+def verbose_lloyd(stage: Stage, release: Release[Any]) -> None:
+    """Print the inertia at each iteration of an exact k-means, and why it stopped.
 
     The words are scikit-learn's; iterations are counted from one.
     """
-
-    def _show(self, stage: Stage, release: Release[Any]) -> None:
-        word, _, iteration = stage.name.rpartition(" ")
-        if stage.name == "k-means 1":
-            print("Initialization complete")
-        if word == "k-means":
-            print(f"Iteration {iteration}, inertia {float(release.statistics.inertia):.6g}.")
-        if stage.name == "inertia":
-            print(stage.progress)
+    word, _, iteration = stage.name.rpartition(" ")
+    if stage.name == "k-means 1":
+        print("Initialization complete")
+    if word == "k-means":
+        print(f"Iteration {iteration}, inertia {float(release.statistics.inertia):.6g}.")
+    if stage.name == "inertia":
+        print(stage.progress)

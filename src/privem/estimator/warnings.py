@@ -119,30 +119,16 @@ def lineage_of(model: Any) -> Lineage:
     return found
 
 
-def _clone_of(model: Any) -> Lineage:
-    """The lineage of a new clone."""
-    own = lineage_of(model)
-    with _LOCK:
-        seen = _SEEN[own.token]
-        # In a new process, counted on from what came from the old one.
-        seen.clones = max(seen.clones, own.birth) + 1
-        return Lineage(own.token, seen.clones, os.getpid())
-
-
-def _sent(model: Any) -> None:
-    """The model is being pickled: if it is an unfitted clone, to be fitted in another process."""
-    own: Lineage | None = vars(model).get("_lineage")
-    if own is not None and own.birth and "privacy_" not in vars(model):
-        with _LOCK:
-            _SEEN[own.token].sent.add(own.birth)
-
-
 class WithLineage(BaseEstimator):  # type: ignore[misc]
     """An estimator whose clones and pickles know whom they come from."""
 
     def __sklearn_clone__(self) -> Any:
-        copy = super().__sklearn_clone__()
-        copy._lineage = _clone_of(self)
+        copy, own = super().__sklearn_clone__(), lineage_of(self)
+        with _LOCK:
+            seen = _SEEN[own.token]
+            # In a new process, counted on from what came from the old one.
+            seen.clones = max(seen.clones, own.birth) + 1
+            copy._lineage = Lineage(own.token, seen.clones, os.getpid())
         return copy
 
     def __getstate__(self) -> Any:
@@ -150,7 +136,11 @@ class WithLineage(BaseEstimator):  # type: ignore[misc]
         if getattr(self, "epsilon", None) is None:
             # Equal exact estimators have equal bytes, which joblib.Memory knows them by.
             return {name: value for name, value in state.items() if name != "_lineage"}
-        _sent(self)
+        own: Lineage | None = vars(self).get("_lineage")
+        if own is not None and own.birth and "privacy_" not in vars(self):
+            # An unfitted clone is being pickled: to be fitted in another process.
+            with _LOCK:
+                _SEEN[own.token].sent.add(own.birth)
         return state
 
 

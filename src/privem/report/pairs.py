@@ -97,26 +97,21 @@ def draw_pairs(
     budget = "exactly" if promise is None else f"with epsilon {promise.epsilon:g}"
     fitted = f"the {len(model.weights_)} components fitted to them {budget}"
     kind = "exact" if promise is None else "private"
-    headings = [
-        f"{rows:,} records, and {fitted}",
-        f"{drawn:,} records drawn from the {kind} model",
-    ]
+    headings = [f"{rows:,} records, and {fitted}", f"{drawn:,} records drawn from the {kind} model"]
     for heading, panels in zip(headings, grid, strict=True):
         for axes, (x, y) in zip(panels, pairs, strict=True):
             # What the row shows stands over its first panel; what a panel shows, over each.
             above = heading if axes is panels[0] else ""
             what = f"{_short(names.get(y, y))} by {_short(names.get(x, x))}"
-            axes.set_title(f"{above}\n{what}", **_heading())
+            axes.set_title(
+                f"{above}\n{what}", loc="left", fontsize=12.5, color=_INK, pad=8, linespacing=1.5
+            )
     _key(figure, model)
     if title:
         figure.suptitle(title, fontsize=16, fontweight="bold", color=_INK, x=0.01, ha="left")
     with write_whole(path) as temporary:
         # Neither date nor version: the same records give the same bytes.
         figure.savefig(temporary, format="png", metadata={"Software": None})
-
-
-def _heading() -> dict[str, Any]:
-    return {"loc": "left", "fontsize": 12.5, "color": _INK, "pad": 8, "linespacing": 1.5}
 
 
 def _short(label: str) -> str:
@@ -164,25 +159,17 @@ def _shade(
 
 def _covariance(model: Any, k: int) -> Array:
     """The d x d covariance of one component, whatever the covariance type."""
-    d = model.means_.shape[1]
-    match model.covariance_type:
-        case "full":
-            covariance = model.covariances_[k]
-        case "tied":
-            covariance = model.covariances_
-        case "diag":
-            covariance = np.diag(model.covariances_[k])
-        case _:
-            covariance = model.covariances_[k] * np.eye(d)
-    return np.asarray(covariance)
+    tied = model.covariance_type == "tied"
+    covariance = np.asarray(model.covariances_ if tied else model.covariances_[k])
+    # A vector of variances, or the one of all columns, is a diagonal.
+    return covariance if covariance.ndim == 2 else covariance * np.eye(model.means_.shape[1])
 
 
 def _ellipses(axes: Axes, model: Any, x: str, y: str) -> None:
     from matplotlib.patches import Ellipse
     from matplotlib.patheffects import withStroke
 
-    names = [str(name) for name in model.feature_names_in_]
-    where = [names.index(x), names.index(y)]
+    where = [model._names().index(name) for name in (x, y)]
     halo = [withStroke(linewidth=3.4, foreground="white", alpha=0.85)]
     for k in range(len(model.weights_)):
         colour = _COLOURS[k % len(_COLOURS)]
@@ -210,14 +197,13 @@ def _ellipses(axes: Axes, model: Any, x: str, y: str) -> None:
 def _key(figure: Figure, model: Any) -> None:
     from matplotlib.lines import Line2D
 
-    handles: list[Any] = []
-    for k, weight in enumerate(model.weights_):
-        label = f"component {k}: {weight:.0%}"
-        handles.append(Line2D([], [], color=_COLOURS[k % len(_COLOURS)], lw=2.4, label=label))
-    handles.append(Line2D([], [], color=_FAINT, lw=1.6, label="1 standard deviation"))
-    handles.append(
-        Line2D([], [], color=_FAINT, lw=1.6, ls=(0, (4, 2)), label="2 standard deviations")
-    )
+    lines: dict[str, dict[str, Any]] = {
+        f"component {k}: {weight:.0%}": {"color": _COLOURS[k % len(_COLOURS)], "lw": 2.4}
+        for k, weight in enumerate(model.weights_)
+    }
+    lines["1 standard deviation"] = {"color": _FAINT, "lw": 1.6}
+    lines["2 standard deviations"] = {"color": _FAINT, "lw": 1.6, "ls": (0, (4, 2))}
+    handles: Any = [Line2D([], [], label=label, **how) for label, how in lines.items()]
     figure.legend(
         handles=handles,
         loc="outside lower center",

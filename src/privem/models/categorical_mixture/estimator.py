@@ -200,11 +200,9 @@ class CategoricalMixture(DensityMixin, Estimator):  # type: ignore[misc]
         rng = check_random_state(self.random_state)
         codes, label = self._draw(n_samples, rng)
         order = rng.permutation(len(label))
-        count = self.n_features_in_
-        names = getattr(self, "feature_names_in_", [f"x{j}" for j in range(count)])
-        types = getattr(self, "feature_types_in_", ["string"] * count)
-        drawn = zip(names, self.categories_, codes, types, strict=True)
-        table = {str(n): category_column(known, code[order], t) for n, known, code, t in drawn}
+        types = getattr(self, "feature_types_in_", ["string"] * self.n_features_in_)
+        drawn = zip(self._names("x"), self.categories_, codes, types, strict=True)
+        table = {n: category_column(known, code[order], t) for n, known, code, t in drawn}
         return to_frame(table, library)
 
     def _draw(self, n_samples: int, rng: Any) -> tuple[list[NDArray[np.int64]], Any]:

@@ -18,7 +18,7 @@ from ...budget import Terms
 from ...data.table import Table
 from ...em import Fit
 from ...estimator.synthetic import Synthetic
-from ...estimator.verbose import Verbose
+from ...estimator.verbose import Verbose, watching
 from ...estimator.warnings import advise_at_end
 from ...parameters import (
     check_float,
@@ -203,7 +203,7 @@ class GaussianMixture(Synthetic, MixtureDensity):
     def _progress(self) -> AbstractContextManager[Any]:
         if not self.verbose:
             return super()._progress()
-        return Verbose(self, self.verbose, self.verbose_interval)
+        return watching(self, Verbose(self.verbose, self.verbose_interval))
 
     @property
     def _given(self) -> tuple[Any, Any, Any]:

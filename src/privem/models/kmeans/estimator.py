@@ -23,7 +23,7 @@ from ...data.table import Table
 from ...em import Fit
 from ...estimator.base import Estimator
 from ...estimator.inits import given_centres, row_centres
-from ...estimator.verbose import Verbose, VerboseLloyd
+from ...estimator.verbose import Verbose, verbose_lloyd, watching
 from ...estimator.warnings import advise, advise_at_end
 from ...kernels.nearest import nearest
 from ...parameters import check_float, check_int, check_one_start, check_option
@@ -143,9 +143,8 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Es
     def _progress(self) -> AbstractContextManager[Any]:
         if not self.verbose:
             return super()._progress()
-        if self.epsilon is None:
-            return VerboseLloyd(self, self.verbose)
-        return Verbose(self, self.verbose, 1, "k-means")
+        private = Verbose(self.verbose, 1, "k-means")
+        return watching(self, verbose_lloyd if self.epsilon is None else private)
 
     def _exact_plan(self, table: Table) -> KMeansPlan:
         starts = self._starts(table.rows)

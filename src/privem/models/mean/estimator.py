@@ -219,7 +219,7 @@ def private_mean(
         public["centre"] = ", ".join(f"{c:g}" for c in origin)
     else:
         public["scale and place of the bulk"] = ESTIMATED
-    statement = Statement.of(meter, people.unit, relation, public, trust, "mean")
+    statement = Statement.of(meter, people.unit, relation, public, trust=trust, subject="mean")
     statement = people.signed(statement)
     names = None if table.names is None else tuple(table.names)
     flat = d == 1 and np.ndim(x) == 1
