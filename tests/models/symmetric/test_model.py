@@ -12,7 +12,7 @@ from privem.core import Block, Release, Scratch
 from privem.data import LocalSource, read_rows
 from privem.em import ExactEM
 from privem.models.missing_regression.query import MissingCovariateGradient
-from privem.models.symmetric.model import Symmetric, SymmetricModel, log_cosh
+from privem.models.symmetric.model import Symmetric, SymmetricModel, least_squares, log_cosh
 from privem.models.symmetric.query import SymmetricGradient, SymmetricRegressionGradient
 from privem.run import run
 from privem.tree import add, leaves, map_leaves, unravel
@@ -205,3 +205,10 @@ def test_statistics_survive_noise():
         noisy = map_leaves(lambda leaf: leaf + 1e4 * rng.normal(size=np.shape(leaf)), sums)
         state = model.m_step(state, Release(query, noisy))
         assert np.isfinite(state.beta).all()
+
+
+@pytest.mark.parametrize("size", [1.0, 1e120, 6e234, 1e300])
+def test_least_squares_of_numbers_of_any_size(size):
+    """Beyond some 1e150 LAPACK's eigenvalues need not converge; found by hypothesis."""
+    matrix, beta = size * np.array([[2.0, 1.0], [1.0, 3.0]]), np.array([1.0, 2.0])
+    assert np.allclose(least_squares(matrix, matrix @ beta), beta)

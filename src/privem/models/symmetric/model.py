@@ -22,6 +22,7 @@ from ...tree import Array
 
 _LEAST = 1e-150
 _MOST = 1e150
+_LARGE = 1e100
 
 
 @dataclass(frozen=True)
@@ -178,6 +179,8 @@ def least_squares(matrix: Array, vector: Array) -> Array:
     """The least-squares solution; eigenvalues that are noise count as none."""
     if not (np.isfinite(matrix).all() and np.isfinite(vector).all()):
         return np.full_like(vector, np.nan)
+    if np.abs(matrix).max(initial=0.0) > _LARGE:  # beyond, eigh need not converge
+        return least_squares(matrix / _LARGE**2, vector / _LARGE**2)
     values, vectors = np.linalg.eigh(matrix)
     low = 1e-12 * max(float(values[-1]), 0.0)
     inverse = np.where(values > low, 1 / np.where(values > low, values, 1.0), 0.0)
