@@ -155,17 +155,14 @@ def audit(model: Path | None, as_json: bool) -> None:
     takes a few minutes.
     """
     from ..audit import audit_model_file, self_audit
-    from .console import emit, emit_json
+    from .console import emit_either
     from .model_files import open_model
     from .summary import audit_text
 
     if model is not None:
         open_model(model)  # A missing or damaged file is reported as by every other command.
     report = self_audit() if model is None else audit_model_file(model)
-    if as_json:
-        emit_json(report.to_dict())
-    else:
-        emit(f"{audit_text(report)}\n")
+    emit_either(as_json, report.to_dict(), f"{audit_text(report)}\n")
     if not report.passed:
         raise click.exceptions.Exit(int(ExitCode.AUDIT))
 

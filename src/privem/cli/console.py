@@ -40,6 +40,14 @@ def emit_json(value: dict[str, Any]) -> None:
     emit(json.dumps(value, indent=2, allow_nan=False) + "\n")
 
 
+def emit_either(as_json: bool, value: dict[str, Any], text: str) -> None:
+    """Write one JSON object, or the same for people."""
+    if as_json:
+        emit_json(value)
+    else:
+        emit(text)
+
+
 def note(text: str) -> None:
     """A remark that is not a result: to standard error."""
     print(f"note: {' '.join(text.split())}", file=sys.stderr, flush=True)

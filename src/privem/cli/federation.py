@@ -107,14 +107,11 @@ def init(
     try things out on one machine, --party makes a ready folder for a party here, keys included:
     whoever does that knows all keys.
     """
-    from .console import emit, emit_json
+    from .console import emit_either
     from .federation_folders import next_steps, set_up
 
     terms = set_up(folder, parties, cards, **agreed)
-    if as_json:
-        emit_json(terms)
-    else:
-        emit(next_steps(folder, parties, terms, agreed))
+    emit_either(as_json, terms, next_steps(folder, parties, terms, agreed))
 
 
 @federate.command()
@@ -209,11 +206,8 @@ def status(folder: Path, as_json: bool) -> None:
     FOLDER is the server's (is it up, who is there, how far is the fit) or a party's (what it has
     given away so far).
     """
-    from .console import emit, emit_json
+    from .console import emit_either
     from .federation_folders import status_of, status_text
 
     facts = status_of(folder)
-    if as_json:
-        emit_json(facts)
-    else:
-        emit(status_text(facts))
+    emit_either(as_json, facts, status_text(facts))

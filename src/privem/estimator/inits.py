@@ -72,21 +72,18 @@ def sample_rows(
     Rows of positive weight are drawn uniformly, or one after the other in proportion to their
     weights (Efraimidis and Spirakis 2006: exponential keys divided by the weights).
     """
-    kept_keys = np.empty(0)
-    kept = np.empty((0, rows.n_features))
-    kept_weight = np.empty(0)
+    kept = [np.empty(0), np.empty((0, rows.n_features)), np.empty(0)]
     for block in rows.blocks(8184):
         keys = -np.log1p(-rng.random(len(block.X)))
         weight = np.ones(len(block.X)) if block.weight is None else block.weight
         usable = weight > 0
         keys = keys[usable] / weight[usable] if by_weight else keys[usable]
-        kept_keys = np.concatenate([kept_keys, keys])
-        kept = np.concatenate([kept, np.asarray(block.X, dtype=np.float64)[usable]])
-        kept_weight = np.concatenate([kept_weight, weight[usable]])
-        if len(kept_keys) > size:
-            order = np.argsort(kept_keys)[:size]
-            kept_keys, kept, kept_weight = kept_keys[order], kept[order], kept_weight[order]
-    return kept, kept_weight
+        fresh = (keys, np.asarray(block.X, dtype=np.float64)[usable], weight[usable])
+        kept = [np.concatenate(both) for both in zip(kept, fresh, strict=True)]
+        if len(kept[0]) > size:
+            order = np.argsort(kept[0])[:size]
+            kept = [part[order] for part in kept]
+    return kept[1], kept[2]
 
 
 def row_centres(rows: Rows, k: int, how: str, rng: np.random.Generator) -> Array:

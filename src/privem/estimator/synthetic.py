@@ -130,7 +130,6 @@ class Synthetic:
 
     if TYPE_CHECKING:
         random_state: Any
-        bounds: Any
         bounds_: Any
         n_features_in_: int
 
@@ -155,6 +154,8 @@ class Synthetic:
         - A boolean is true where the drawn number exceeds the quantile of its component that makes
           the share of true ones the component's mean. (Above one half would lose rare ones: at a
           mean of 0.02, that is 3 in 10,000.)
+        - Categories are those declared, of the type that their column was declared as; text stays
+          text.
         - With a ball as bounds, records outside are shrunk towards the origin; integers and
           booleans then towards zero.
 
@@ -192,18 +193,29 @@ class Synthetic:
         """
         check_is_fitted(self)
         check_option("library", library, ("polars", "pandas"))
-        columns = self._columns()
-        if len(set(columns.names)) < len(columns.names):
-            raise ValueError(f"a column is named twice in {', '.join(columns.names)}")
+        names = self._names("x")
+        if len(set(names)) < len(names):
+            raise ValueError(f"a column is named twice in {', '.join(names)}")
         # One generator for all of it: with a fixed seed, order and values must not repeat its bits.
-        rng = check_random_state(self.random_state)
+        table = self._drawn(n_samples, check_random_state(self.random_state))
+        if library == "polars":
+            import polars
+
+            return polars.DataFrame(table)
+        try:
+            import pandas
+        except ImportError:
+            raise ImportError('library="pandas" needs pandas: pip install pandas') from None
+        return pandas.DataFrame(table)
+
+    def _drawn(self, n_samples: int, rng: Any) -> dict[str, Any]:
+        """Columns of drawn records by name, in random order."""
         twin = copy.copy(self)
         twin.random_state = rng
         drawn = twin.sample(n_samples)
         X, component = drawn if isinstance(drawn, tuple) else (drawn, np.zeros(len(drawn), int))
         order = rng.permutation(len(X))
-        table = columns.table(X[order], _cuts(*self._marginals())[component[order]])
-        return to_frame(table, library)
+        return self._columns().table(X[order], _cuts(*self._marginals())[component[order]])
 
     def _columns(self) -> Columns:
         # Models saved before types were recorded have none.
@@ -211,22 +223,9 @@ class Synthetic:
         found = Columns(self._names("x"), types)
         if not hasattr(self, "bounds_"):
             return found
-        by_name = isinstance(self.bounds, Mapping)
-        ball = self.bounds is not None and not by_name and np.ndim(self.bounds) == 0
-        return replace(found, bounds=self.bounds_, radius=float(self.bounds) if ball else None)
-
-
-def to_frame(table: Mapping[str, Any], library: str) -> Any:
-    """Columns by name as a data frame of ``"polars"`` or ``"pandas"``."""
-    if library == "polars":
-        import polars
-
-        return polars.DataFrame(table)
-    try:
-        import pandas
-    except ImportError:
-        raise ImportError('library="pandas" needs pandas: pip install pandas') from None
-    return pandas.DataFrame(table)
+        given: Any = getattr(self, "bounds", None)
+        ball = given is not None and not isinstance(given, Mapping) and np.ndim(given) == 0
+        return replace(found, bounds=self.bounds_, radius=float(given) if ball else None)
 
 
 def _cuts(means: Array, deviations: Array) -> Array:

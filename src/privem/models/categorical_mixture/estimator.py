@@ -18,14 +18,13 @@ from ...data import Policy, Table
 from ...data.categories import CATEGORY_TYPES, category_column, check_categories
 from ...em import Fit
 from ...estimator.base import Estimator
-from ...estimator.synthetic import to_frame
+from ...estimator.synthetic import Synthetic
 from ...ground import Preamble
 from ...kernels.mixture import log_normaliser
 from ...parameters import (
     check_float,
     check_int,
     check_one_start,
-    check_option,
     check_samples,
 )
 from ...tree import Array
@@ -38,7 +37,7 @@ _LOCAL_ROUNDS, _MOST_ROUNDS = 4, 20
 
 
 @dataclass(repr=False, eq=False, kw_only=True)
-class CategoricalMixture(DensityMixin, Estimator):  # type: ignore[misc]
+class CategoricalMixture(Synthetic, DensityMixin, Estimator):  # type: ignore[misc]
     """Latent class analysis: a mixture over categorical (or binary) columns.
 
     Within a class the columns are independent. Values may be strings, numbers or booleans; pandas'
@@ -179,31 +178,12 @@ class CategoricalMixture(DensityMixin, Estimator):  # type: ignore[misc]
         drawn = zip(self.categories_, codes, strict=True)
         return np.stack([categories[code] for categories, code in drawn], axis=1), label
 
-    def sample_frame(self, n_samples: int = 1, library: str = "polars") -> Any:
-        """Draw records as a data frame with the names and types of the columns fitted.
-
-        Parameters
-        ----------
-        n_samples : int, default=1
-            How many records.
-        library : {"polars", "pandas"}, default="polars"
-            Which kind of frame.
-
-        Returns
-        -------
-        polars.DataFrame or pandas.DataFrame
-            In random order. Text stays text; numbers and booleans have the type that was declared
-            (``feature_types_in_``). Columns without a name are called ``x0``, ``x1``, ...
-        """
-        check_is_fitted(self)
-        check_option("library", library, ("polars", "pandas"))
-        rng = check_random_state(self.random_state)
+    def _drawn(self, n_samples: int, rng: Any) -> dict[str, Any]:
         codes, label = self._draw(n_samples, rng)
         order = rng.permutation(len(label))
         types = getattr(self, "feature_types_in_", ["string"] * self.n_features_in_)
         drawn = zip(self._names("x"), self.categories_, codes, types, strict=True)
-        table = {n: category_column(known, code[order], t) for n, known, code, t in drawn}
-        return to_frame(table, library)
+        return {n: category_column(known, code[order], t) for n, known, code, t in drawn}
 
     def _draw(self, n_samples: int, rng: Any) -> tuple[list[NDArray[np.int64]], Any]:
         """Codes of drawn records, column by column, and their classes."""
