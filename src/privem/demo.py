@@ -79,10 +79,6 @@ def run_demo(
     say : callable
         Receives pieces of text while the work goes on.
 
-    Returns
-    -------
-    Demo
-
     Examples
     --------
     >>> import tempfile

@@ -137,10 +137,6 @@ def self_audit(
     d : int
         Number of features.
 
-    Returns
-    -------
-    AuditReport
-
     Examples
     --------
     >>> self_audit(["FactorAnalysis"], draws=20, fits=4).passed

@@ -204,10 +204,6 @@ def judge(
     alpha : float
         A correct mechanism fails with at most this probability.
 
-    Returns
-    -------
-    Evidence
-
     Examples
     --------
     >>> import numpy as np

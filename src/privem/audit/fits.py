@@ -43,19 +43,12 @@ def watched_fit(estimator: Any, data: Dataset) -> tuple[Any, Transcript]:
 
 @dataclass(frozen=True)
 class FitAudit:
-    """What an audit of whole fits proved.
+    """What an audit of whole fits proved, with so many ``fits`` on each data set.
 
-    Parameters
-    ----------
-    evidence : Evidence
-        From the draws.
-    fits : int
-        How many fits to run on each data set.
-    share : float
-        How much of the claim this pair of data sets uses: the distance of the two data sets' sums
-        over all Gaussian releases of a fit, in deviations of their noise, over the mu claimed; root
-        mean square over fits. Far below one, little could have been found. (Sums that are
-        themselves random do not count, here or in the likelihood ratio.)
+    ``share`` is how much of the claim this pair of data sets uses: the distance of the two data
+    sets' sums over all Gaussian releases of a fit, in deviations of their noise, over the mu
+    claimed; root mean square over fits. Far below one, little could have been found. (Sums that
+    are themselves random do not count, here or in the likelihood ratio.)
     """
 
     name: str
@@ -147,10 +140,6 @@ def audit_fit(
         Also use the likelihood ratio of everything released: the strongest adversary.
     alpha : float
         A correct estimator fails with at most this probability.
-
-    Returns
-    -------
-    FitAudit
 
     Examples
     --------

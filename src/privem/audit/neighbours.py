@@ -180,10 +180,6 @@ def weak_point(name: str, neighbours: str = "add-remove", rows: int = 1) -> Pair
     rows : int
         If above one, the target is a person with this many identical rows.
 
-    Returns
-    -------
-    Pair
-
     Examples
     --------
     >>> pair = weak_point("KMeans", rows=10)

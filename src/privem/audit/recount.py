@@ -65,10 +65,6 @@ def recount(statement: Any, title: str = "the statement") -> Recount:
     statement : Statement or dict
         The statement, or its :meth:`privem.statement.Statement.to_dict`.
 
-    Returns
-    -------
-    Recount
-
     Examples
     --------
     >>> from privem.core import Spent

@@ -41,15 +41,11 @@ def random_sum(query: Any, data: Dataset) -> bool:
 
 @dataclass(frozen=True)
 class ReleaseAudit:
-    """What an audit of one release proved.
+    """What an audit of one release proved by its draws.
 
-    Parameters
-    ----------
-    evidence : Evidence
-        From the draws.
-    moved : tuple of (group, distance, allowed)
-        The distance of the two rounded sums, and the distance that the release allows. A larger
-        distance is a violation with certainty. Empty if the sums are random.
+    ``moved`` holds, of each group of numbers, its name, the distance of the two rounded sums and
+    the distance that the release allows. A larger distance is a violation with certainty. It is
+    empty if the sums are random.
     """
 
     name: str
@@ -203,10 +199,6 @@ def audit_release(
     one_by_one : bool
         Call ``noise.release`` once per draw, instead of its publishing step on many copies at once.
         This is always done for noise other than privem's own.
-
-    Returns
-    -------
-    ReleaseAudit
 
     Examples
     --------

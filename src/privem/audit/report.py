@@ -41,12 +41,7 @@ class Finding:
 class AuditReport:
     """All findings of an audit.
 
-    Parameters
-    ----------
-    title : str
-    findings : sequence of Finding
-    alpha : float
-        A correct mechanism fails any of them with at most this probability; 0: never.
+    A correct mechanism fails any of them with at most probability ``alpha``; 0: never.
 
     Examples
     --------

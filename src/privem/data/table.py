@@ -30,32 +30,46 @@ class Policy:
     An exact fit refuses values that are not finite and says where they are. A private one
     (``private``) only says that a value is missing. A party (``party``) refuses none: queries map
     bad values by a fixed rule.
+
+    Parameters
+    ----------
+    name, params : str and mapping
+        Who reads them, in messages: the name of an estimator; and its parameters, which parties of
+        a federation are told.
+    estimator : estimator, optional
+        Itself, for scikit-learn's checks of form; ``None`` is for none of them.
+    private, party : bool
+    devices : callable, optional
+        Makes a source of people who answer one by one; one record a person.
+    fitted : bool
+        Whether columns must be those of the estimator's fit, as when it predicts.
+    target : bool
+        Whether the last column is a target: y, a column that it names, or rows opened with one.
+    missing : bool
+        Whether NaN in a feature means that it is missing, and passes.
+    categories : mapping or sequence, optional
+        Declared categories, or those of the fit; ``None`` are to be found in the rows.
+    coded : bool
+        Whether columns hold categories.
+    sparse : bool
+        Whether sparse arrays are taken.
+    header : bool, optional
+        Whether the first line of a CSV file is a header; see :func:`privem.data.read_file`.
     """
 
     name: str = ""
-    """Who reads them, in messages: the name of an estimator."""
     params: Mapping[str, Any] = field(default_factory=dict)
-    """Its parameters, which parties of a federation are told."""
     estimator: Any = None
-    """The estimator itself, for scikit-learn's checks of form; ``None`` is for none of them."""
     private: bool = False
     party: bool = False
-    fitted: bool = False
-    """Whether columns must be those of the estimator's fit, as when it predicts."""
-    target: bool = False
-    """Whether the last column is a target: y, a column that it names, or rows opened with one."""
-    missing: bool = False
-    """Whether NaN in a feature means that it is missing, and passes."""
-    sparse: bool = False
-    """Whether sparse arrays are taken."""
-    categories: Any = None
-    """Declared categories, or those of the fit; ``None`` are to be found in the rows."""
-    coded: bool = False
-    """Whether columns hold categories."""
     devices: Callable[[Rows], Source] | None = None
-    """Makes a source of people who answer one by one; one record a person."""
+    fitted: bool = False
+    target: bool = False
+    missing: bool = False
+    categories: Any = None
+    coded: bool = False
+    sparse: bool = False
     header: bool | None = None
-    """Whether the first line of a CSV file is a header; see :func:`privem.data.read_file`."""
 
     @property
     def exact(self) -> bool:
