@@ -102,11 +102,11 @@ def numbers(
         name = _short(column)
         wide = max(map(len, [name, *cells])) + 2
         if group and used + wide > width:
-            pieces += [_table(labels, group), ""]
+            pieces += [table_of(labels, group), ""]
             group, used = [], first
         group.append((name, cells))
         used += wide
-    pieces.append(_table(labels, group))
+    pieces.append(table_of(labels, group))
     left_out = [
         f"{len(all_) - limit} more {what}"
         for all_, limit, what in ((rows, _MAX_ROWS, "rows"), (columns, _MAX_COLUMNS, "columns"))
@@ -123,14 +123,15 @@ def _cells(values: Sequence[float]) -> list[str]:
     return [f"{0.0 if abs(value) < least else value:.4g}" for value in values]
 
 
-def _table(labels: list[str], group: list[tuple[str, list[str]]]) -> Table:
-    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), show_edge=False)
-    table.add_column(labels[0], no_wrap=True)
+def table_of(labels: list[str], group: list[tuple[str, list[str]]]) -> Table:
+    """Rows with labels, the first for their corner; and columns, each a name and its cells."""
+    made = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), show_edge=False)
+    made.add_column(labels[0], no_wrap=True)
     for name, _ in group:
-        table.add_column(name, justify="right", no_wrap=True)
+        made.add_column(name, justify="right", no_wrap=True)
     for i, label in enumerate(labels[1:]):
-        table.add_row(label, *(cells[i] for _, cells in group))
-    return table
+        made.add_row(label, *(cells[i] for _, cells in group))
+    return made
 
 
 def _short(name: str) -> str:

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from rich import box
 from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
@@ -17,7 +16,7 @@ from sklearn.utils import get_tags
 from ..audit.report import AuditReport, Finding
 from ..declaration import Declaration
 from ..demo import Demo
-from .console import aligned, emit_json, note, numbers, remarks, show
+from .console import aligned, emit_json, note, numbers, remarks, show, table_of
 
 if TYPE_CHECKING:
     from .fit import Request
@@ -187,20 +186,15 @@ def describe_demo(demo: Demo) -> list[RenderableType]:
 
 
 def _scores(demo: Demo) -> Table:
-    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), show_edge=False)
-    table.add_column("")
-    for name in ("epsilon", "log-likelihood", "against exact EM"):
-        table.add_column(name, justify="right", no_wrap=True)
     count, epsilon = len(demo.model.weights_), f"{demo.model.privacy_.epsilon:g}"
-    rows = (
-        (f"exact EM, {count} components", "none", demo.exact),
-        (f"private mixture, {count} components", epsilon, demo.private),
-        ("private single Gaussian", epsilon, demo.single),
-    )
-    for label, budget, score in rows:
-        loss = "" if budget == "none" else f"{score - demo.exact:+.3f}"
-        table.add_row(label, budget, f"{score:.3f}", loss)
-    return table
+    models = [f"exact EM, {count} components", f"private mixture, {count} components"]
+    scores = (demo.exact, demo.private, demo.single)
+    columns = {
+        "epsilon": ["none", epsilon, epsilon],
+        "log-likelihood": [f"{score:.3f}" for score in scores],
+        "against exact EM": ["", *(f"{score - demo.exact:+.3f}" for score in scores[1:])],
+    }
+    return table_of(["", *models, "private single Gaussian"], list(columns.items()))
 
 
 def _meaning(demo: Demo) -> str:
