@@ -3,7 +3,7 @@
 Repeats tests and measures every comparison of numbers they make: the distance to its bound, in
 standard deviations over the repetitions. What does not vary is left out.
 
-    python -m pytest -p tests.margins --repeat 40 -o enable_assertion_pass_hook=true tests/private
+    python -m pytest -p tests.margins --repeat 40 -o enable_assertion_pass_hook=true tests/contracts
 
 Six deviations of something Gaussian are one false alarm in a billion; largest values of many have
 heavier tails and deserve more. The table lists what is below ten, the closest first.

@@ -29,9 +29,9 @@ from privem.noise.discrete import Discrete
 from privem.run import Record, Recorded, run
 from privem.tree import ravel
 
-from .private.test_latent_sensitivity import classes_of, codes_of, regressions_of
-from .private.test_replay import same
-from .private.test_sensitivity import nasty, region_of, seeds
+from .contracts.test_replay import same
+from .models.test_latent_sensitivity import classes_of, codes_of, regressions_of
+from .models.test_sensitivity import nasty, region_of, seeds
 
 SIZES = (2, 3, 2)
 Q = 3

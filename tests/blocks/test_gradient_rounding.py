@@ -23,7 +23,7 @@ from privem.models.symmetric.query import (
     SymmetricRegressionGradient,
 )
 
-from ..private.test_rounding import region_of, total
+from ..models.test_rounding import region_of, total
 
 LONG = np.longdouble
 seeds = st.integers(0, 2**32)

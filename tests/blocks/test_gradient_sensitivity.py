@@ -22,7 +22,7 @@ from privem.models.symmetric.query import (
 )
 from privem.tree import ravel
 
-from ..private.test_sensitivity import (
+from ..models.test_sensitivity import (
     NEIGHBOURS,
     nasty,
     region_of,

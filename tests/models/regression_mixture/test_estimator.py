@@ -11,7 +11,7 @@ from scipy.optimize import minimize
 import privem
 from privem import RegressionMixture
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 
 
 @pytest.fixture(scope="module")
