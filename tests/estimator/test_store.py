@@ -54,7 +54,7 @@ def test_a_round_trip_keeps_every_bit(model, named, tmp_path):
     assert repr(again.get_params()) == repr(
         {k: list(v) if isinstance(v, tuple) else v for k, v in model.get_params().items()}
     )
-    for name in ("n_features_in_", "feature_names_in_", *model._saved):
+    for name in (*model._needed, *store._COMMON):
         assert hasattr(again, name) == hasattr(model, name), name
         if hasattr(model, name):
             before, after = getattr(model, name), getattr(again, name)

@@ -61,9 +61,8 @@ class Estimator(WithLineage):
     max_weight: float = 1.0
     n_jobs: int | None = None
 
-    # What a saved model consists of; everything else can be recomputed or belongs to the data.
-    _saved: ClassVar[tuple[str, ...]] = ()
-    # Those of them without which there is no model.
+    # The fitted attributes without which there is no model; a file holds them, and those that all
+    # models have in common (:mod:`privem.estimator.store`).
     _needed: ClassVar[tuple[str, ...]] = ()
     # The ways to release sums, besides "auto", and the kind of noise of each.
     _mechanisms: ClassVar[Mapping[str, str]] = {}
@@ -146,6 +145,11 @@ class Estimator(WithLineage):
     def _isotropic(self) -> bool:
         """Whether bounds have one scale for all features."""
         return False
+
+    @property
+    def _block_rows(self) -> int:
+        """How many rows are evaluated at a time."""
+        return 4088
 
     def _progress(self) -> AbstractContextManager[Any]:
         """What prints progress while a plan runs."""
@@ -323,16 +327,18 @@ class Estimator(WithLineage):
         named = is_frame(X) and isinstance(groups, str)
         return without_column(X, groups, "groups")[0] if named else X
 
-    def _each(
-        self, X: Any, function: Callable[[Block, Scratch], T], block_rows: int = 4088, **more: Any
-    ) -> Iterator[T]:
+    def _each(self, X: Any, function: Callable[[Block, Scratch], T], **more: Any) -> Iterator[T]:
         """A function of every block of rows; ``more`` as in :meth:`_reopen`."""
         empty = True
-        for part in self._reopen(X, **more).each(function, self.n_jobs, block_rows):
+        for part in self._reopen(X, **more).each(function, self.n_jobs, self._block_rows):
             yield part
             empty = False
         if empty:
             raise ValueError("Found array with 0 sample(s): there are no rows to evaluate")
+
+    def _all(self, X: Any, function: Callable[[Block, Scratch], Any], **more: Any) -> Any:
+        """The same, of all rows in one array."""
+        return np.concatenate(list(self._each(X, function, **more)))
 
     def save(self, path: str | os.PathLike[str]) -> Self:
         """Write the fitted model to a JSON file that :func:`privem.load` reads.

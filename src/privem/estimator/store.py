@@ -18,8 +18,12 @@ from ..statement import Statement
 _FORMAT = "privem-model"
 # 1: at first. 2: with the types of the columns, which older models lack.
 _VERSION = 2
-# What every estimator has, if the data had names; the target, if there was one.
-_COMMON = ("n_features_in_", "feature_names_in_", "feature_types_in_", "target_name_in_")
+# What estimators have beside what they need: of the columns, of an exact fit, of a private one.
+_COMMON = (
+    *("n_features_in_", "feature_names_in_", "feature_types_in_", "target_name_in_"),
+    *("n_iter_", "converged_", "lower_bound_", "lower_bounds_", "inertia_", "loglike_"),
+    *("privacy_", "bounds_", "target_bounds_", "structure_", "missing_probability_"),
+)
 
 
 class ModelFileError(ValueError):
@@ -28,7 +32,6 @@ class ModelFileError(ValueError):
 
 def save_model(estimator: Any, path: str | os.PathLike[str]) -> None:
     """Write an estimator's parameters and saved attributes."""
-    names = [*_COMMON, *estimator._saved]
     content = {
         "format": _FORMAT,
         "version": _VERSION,
@@ -38,7 +41,7 @@ def save_model(estimator: Any, path: str | os.PathLike[str]) -> None:
         },
         "attributes": {
             name: _encode(name, getattr(estimator, name))
-            for name in names
+            for name in (*estimator._needed, *_COMMON)
             if hasattr(estimator, name)
         },
     }
@@ -169,7 +172,7 @@ def load(path: str | os.PathLike[str]) -> Any:
         cls = kinds[content["kind"]].estimator
         estimator = cls(**{k: _decode(v) for k, v in content["parameters"].items()})
         for name, value in content["attributes"].items():
-            if name not in (*_COMMON, *cls._saved):
+            if name not in (*cls._needed, *_COMMON):
                 raise ModelFileError(f"unexpected attribute {name!r}")
             setattr(estimator, name, _decode(value))
         missing = [n for n in ("n_features_in_", *cls._needed) if not hasattr(estimator, n)]

@@ -17,18 +17,16 @@ from ...budget import Terms
 from ...data import Policy, Table
 from ...data.categories import CATEGORY_TYPES, category_column, check_categories
 from ...em import Fit
-from ...estimator.base import Estimator
+from ...estimator.density import Components, OfBlock
 from ...estimator.synthetic import Synthetic
 from ...ground import Preamble
-from ...kernels.mixture import log_normaliser
 from ...parameters import (
     check_float,
     check_int,
     check_one_start,
     check_samples,
 )
-from ...tree import Array
-from .model import Classes, ClassQuery
+from .model import Classes, ClassQuery, block_rows
 from .plan import ExactClasses, PrivateClasses
 
 __all__ = ["CategoricalMixture"]
@@ -37,7 +35,7 @@ _LOCAL_ROUNDS, _MOST_ROUNDS = 4, 20
 
 
 @dataclass(repr=False, eq=False, kw_only=True)
-class CategoricalMixture(Synthetic, DensityMixin, Estimator):  # type: ignore[misc]
+class CategoricalMixture(Synthetic, Components, DensityMixin):  # type: ignore[misc]
     """Latent class analysis: a mixture over categorical (or binary) columns.
 
     Within a class the columns are independent. Values may be strings, numbers or booleans; pandas'
@@ -113,16 +111,7 @@ class CategoricalMixture(Synthetic, DensityMixin, Estimator):  # type: ignore[mi
     n_iter: int | None = None
     random_state: Any = None
 
-    _saved: ClassVar[tuple[str, ...]] = (
-        "weights_",
-        "category_probs_",
-        "categories_",
-        "n_iter_",
-        "privacy_",
-        "lower_bound_",
-        "converged_",
-    )
-    _needed: ClassVar[tuple[str, ...]] = _saved[:3]
+    _needed: ClassVar[tuple[str, ...]] = ("weights_", "category_probs_", "categories_")
     _mechanisms: ClassVar[Mapping[str, str]] = {"joint": "gaussian"}
     _column_types: ClassVar[tuple[str, ...]] = CATEGORY_TYPES
     bounds: ClassVar[None] = None
@@ -154,23 +143,6 @@ class CategoricalMixture(Synthetic, DensityMixin, Estimator):  # type: ignore[mi
 
     def _known(self, plan: PrivateClasses, terms: Terms) -> dict[str, str]:
         return {"categories": "declared for every column"}
-
-    def predict(self, X: Any) -> NDArray[np.int64]:
-        """The most probable class of each record."""
-        labels: NDArray[np.int64] = self._each_code(X, lambda joint, s: joint.argmax(axis=0))
-        return labels
-
-    def predict_proba(self, X: Any) -> Array:
-        """Probability of each class given each record, ``(n_samples, n_components)``."""
-        return np.asarray(self._each_code(X, lambda j, s: (log_normaliser(j, s), j.T.copy())[1]))
-
-    def score_samples(self, X: Any) -> Array:
-        """Log-probability of each record."""
-        return np.asarray(self._each_code(X, lambda joint, s: log_normaliser(joint, s).copy()))
-
-    def score(self, X: Any, y: Any = None) -> float:
-        """Mean log-probability of the records."""
-        return float(np.mean(self.score_samples(X)))
 
     def sample(self, n_samples: int = 1) -> tuple[NDArray[Any], NDArray[np.int64]]:
         """Draw records: an array of categories, and the class each was drawn from."""
@@ -222,12 +194,14 @@ class CategoricalMixture(Synthetic, DensityMixin, Estimator):  # type: ignore[mi
         self.weights_ = state.weights
         self.category_probs_ = np.split(state.profiles, np.cumsum(self._sizes)[:-1], axis=1)
 
-    def _each_code(self, X: Any, function: Any) -> Any:
-        check_is_fitted(self)
+    def _log_joint(self) -> OfBlock:
         state = Classes(self.weights_, np.concatenate(self.category_probs_, axis=1))
         query = ClassQuery(state, self._sizes)
-        parts = self._each(X, lambda b, s: function(query.log_joint(b.X, s), s), query.block_rows)
-        return np.concatenate(list(parts))
+        return lambda block, scratch: query.log_joint(block.X, scratch)
+
+    @property
+    def _block_rows(self) -> int:
+        return block_rows(self._sizes)
 
     def _policy(self, private: bool, fitted: bool = False) -> Policy:
         known = self.categories_ if fitted else self.categories

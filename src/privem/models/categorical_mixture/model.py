@@ -84,7 +84,8 @@ def indicators(X: Array, sizes: tuple[int, ...], scratch: Scratch) -> Array:
     return e
 
 
-def _block_rows(sizes: tuple[int, ...]) -> int:
+def block_rows(sizes: tuple[int, ...]) -> int:
+    """Blocks of about a megabyte."""
     return int(np.clip(2**17 // sum(sizes), 64, 8184)) // 8 * 8
 
 
@@ -100,7 +101,7 @@ class ClassQuery:
     @property
     def block_rows(self) -> int:
         """Blocks of about a megabyte."""
-        return _block_rows(self.sizes)
+        return block_rows(self.sizes)
 
     @cached_property
     def _logs(self) -> tuple[Array, Array]:
@@ -179,7 +180,7 @@ class PairsQuery:
     @property
     def block_rows(self) -> int:
         """Blocks of about a megabyte."""
-        return _block_rows(self.sizes)
+        return block_rows(self.sizes)
 
     def __call__(self, block: Block, scratch: Scratch) -> Pairs:
         """Sum a block."""

@@ -17,6 +17,7 @@ from ...blocks.moments import Frame
 from ...budget import Terms
 from ...core import Block, Scratch
 from ...data.table import Table
+from ...estimator.density import Density, OfBlock
 from ...estimator.synthetic import Synthetic
 from ...estimator.warnings import advise_at_end
 from ...linalg import invert_cholesky
@@ -44,7 +45,13 @@ _MOST_FRAMED = 1024  # features
 
 
 @dataclass(repr=False, eq=False, kw_only=True)
-class FactorAnalysis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Synthetic, PrivatelyScored):  # type: ignore[misc]
+class FactorAnalysis(
+    ClassNamePrefixFeaturesOutMixin,  # type: ignore[misc]
+    TransformerMixin,  # type: ignore[misc]
+    Synthetic,
+    Density,
+    PrivatelyScored,
+):
     """Factor analysis: a few hidden factors plus independent noise in each feature.
 
     The fit is differentially private unless ``epsilon=None``. Then it is exact, and a drop-in for
@@ -126,18 +133,8 @@ class FactorAnalysis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Syntheti
     update: str = "eigen"
     bounds: Any = None
 
-    _saved: ClassVar[tuple[str, ...]] = (
-        "components_",
-        "noise_variance_",
-        "mean_",
-        "loglike_",
-        "n_iter_",
-        "privacy_",
-        "bounds_",
-    )
-
+    _needed: ClassVar[tuple[str, ...]] = ("components_", "noise_variance_", "mean_")
     _mechanisms: ClassVar[Mapping[str, str]] = FACTOR_RECIPES
-    _needed: ClassVar[tuple[str, ...]] = _saved[:3]
 
     def _exact_plan(self, table: Table) -> CovariancePlan:
         self._shape(self.n_features_in_)
@@ -201,11 +198,7 @@ class FactorAnalysis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Syntheti
         check_is_fitted(self)
         weighted = self.components_ / self.noise_variance_
         gain = inv(np.eye(len(weighted)) + weighted @ self.components_.T)
-
-        def expected(block: Block, scratch: Scratch) -> Array:
-            return np.asarray((block.X - self.mean_) @ weighted.T @ gain)
-
-        return np.concatenate(list(self._each(X, expected)))
+        return np.asarray(self._all(X, lambda b, s: (b.X - self.mean_) @ weighted.T @ gain))
 
     def get_covariance(self) -> Array:
         """Covariance of the features under the model."""
@@ -217,9 +210,8 @@ class FactorAnalysis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Syntheti
         """Inverse of :meth:`get_covariance`."""
         return np.asarray(pinvh(self.get_covariance()))
 
-    def score_samples(self, X: Any) -> Array:
-        """Log-density of each record under the model, by the factors: no d x d matrix is formed."""
-        check_is_fitted(self)
+    def _log_density(self) -> OfBlock:
+        """By the factors: no d x d matrix is formed."""
         q, d = self.components_.shape
         root = np.sqrt(self.noise_variance_)
         loadings = self.components_ / root
@@ -235,11 +227,7 @@ class FactorAnalysis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Syntheti
             square = np.einsum("ij,ij->i", scaled, scaled) + np.einsum("ij,ij->i", z, z)
             return np.asarray(constant - 0.5 * square)
 
-        return np.concatenate(list(self._each(X, density)))
-
-    def score(self, X: Any, y: Any = None) -> float:
-        """Mean log-density of the records."""
-        return float(np.mean(self.score_samples(X)))
+        return density
 
     def sample(self, n_samples: int = 1) -> Array:
         """Draw records, ``(n_samples, n_features)``; as a table: :meth:`sample_frame`."""

@@ -11,12 +11,11 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Generator
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import logsumexp
 from scipy.stats import chi2
 from sklearn.base import DensityMixin
@@ -27,11 +26,11 @@ from ...blocks.sensitivity import capped
 from ...budget import Allowance, Part, Terms
 from ...core import Block, Group, Release, Scratch, Stage
 from ...estimator.base import Estimator
+from ...estimator.density import Components, OfBlock
 from ...estimator.measured import Measured, say_measured
 from ...estimator.warnings import advise
 from ...fit import fund, pay
 from ...ground import Preamble
-from ...kernels.mixture import log_normaliser
 from ...linalg import gamma
 from ...parameters import check_float, check_sizes
 from ...statement import Statement
@@ -292,50 +291,17 @@ class PrivatelyScored(Estimator):
         return PrivateScore(value, statement, deviation, (low, high))
 
 
-class MixtureDensity(DensityMixin, PrivatelyScored):  # type: ignore[misc]
-    """Abstract base: densities and responsibilities under ``weights_ means_ covariances_``.
-
-    Evaluating a model on records is not private, however the model was fitted.
-    """
+class MixtureDensity(Components, DensityMixin, PrivatelyScored):  # type: ignore[misc]
+    """Abstract base: densities and responsibilities under ``weights_ means_ covariances_``."""
 
     covariance_type: str
     weights_: Array
     means_: Array
     covariances_: Array
 
-    def predict(self, X: Any) -> NDArray[np.int64]:
-        """The most probable component of each record."""
-        labels = self._each_joint(X, lambda joint, s: joint.argmax(axis=0))
-        return np.concatenate(list(labels))
-
-    def predict_proba(self, X: Any) -> Array:
-        """Probability of each component given each record, ``(n_samples, n_components)``."""
-
-        def responsibilities(joint: Array, scratch: Scratch) -> Array:
-            log_normaliser(joint, scratch)
-            return joint.T.copy()
-
-        return np.concatenate(list(self._each_joint(X, responsibilities)))
-
-    def _log_densities(self, X: Any) -> Iterator[Array]:
-        return self._each_joint(X, lambda joint, s: log_normaliser(joint, s).copy())
-
-    def _each_joint(self, X: Any, function: Callable[[Array, Scratch], Any]) -> Iterator[Any]:
-        """Something of each block's log joint densities, (K, b)."""
-        check_is_fitted(self)
+    def _log_joint(self) -> OfBlock:
         query = MixtureQuery.for_evaluation(self._mixture())
-        return self._each(X, lambda block, s: function(query.log_joint(block.X, s), s))
-
-    def score_samples(self, X: Any) -> Array:
-        """Log-density of each record under the mixture."""
-        return np.concatenate(list(self._log_densities(X)))
-
-    def score(self, X: Any, y: Any = None) -> float:
-        """Mean log-density of the records, in memory that does not grow with them."""
-        total, rows = 0.0, 0
-        for densities in self._log_densities(X):
-            total, rows = total + float(densities.sum()), rows + len(densities)
-        return total / rows
+        return lambda block, scratch: query.log_joint(block.X, scratch)
 
     def aic(self, X: Any) -> float:
         """Akaike's information criterion on ``X``; lower is better."""

@@ -172,21 +172,13 @@ class GaussianMixture(Synthetic, MixtureDensity):
     n_iter: int | None = None
     max_rows: int | None = None
 
-    _saved: ClassVar[tuple[str, ...]] = (
+    _needed: ClassVar[tuple[str, ...]] = (
         "weights_",
         "means_",
         "covariances_",
         "precisions_",
         "precisions_cholesky_",
-        "converged_",
-        "n_iter_",
-        "lower_bound_",
-        "lower_bounds_",
-        "privacy_",
-        "bounds_",
-        "structure_",
     )
-
     _mechanisms: ClassVar[Mapping[str, str]] = {
         "whitened": "gaussian",
         "joint": "gaussian",
@@ -194,7 +186,6 @@ class GaussianMixture(Synthetic, MixtureDensity):
         "llg": "mixed",
         "laplace": "laplace",
     }
-    _needed: ClassVar[tuple[str, ...]] = _saved[:5]
 
     @property
     def _isotropic(self) -> bool:

@@ -13,7 +13,6 @@ from scipy.spatial.distance import cdist
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted
 
 from ...blocks.moments import Frame
 from ...budget import Terms
@@ -125,16 +124,9 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Es
     n_iter: int | None = None
     max_rows: int | None = None
 
-    _saved: ClassVar[tuple[str, ...]] = (
-        "cluster_centers_",
-        "inertia_",
-        "n_iter_",
-        "privacy_",
-        "bounds_",
-    )
+    _needed: ClassVar[tuple[str, ...]] = ("cluster_centers_",)
     _mechanisms: ClassVar[Mapping[str, str]] = KMEANS_RECIPES
     _sparse: ClassVar[bool] = True
-    _needed: ClassVar[tuple[str, ...]] = _saved[:1]
 
     @property
     def _isotropic(self) -> bool:
@@ -220,22 +212,15 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Es
 
     def predict(self, X: Any) -> NDArray[np.int32]:
         """Index of the nearest centre of each record."""
-        check_is_fitted(self)
         return np.concatenate([labels for labels, _ in self._each(X, self._assign)])
 
     def transform(self, X: Any) -> Array:
         """Distance of each record to each centre."""
-        check_is_fitted(self)
-
-        def distances(block: Block, scratch: Scratch) -> Array:
-            # From differences: expanding the square would lose half the digits near a centre.
-            return np.asarray(cdist(block.X, self.cluster_centers_))
-
-        return np.concatenate(list(self._each(X, distances)))
+        # From differences: expanding the square would lose half the digits near a centre.
+        return np.asarray(self._all(X, lambda b, s: cdist(b.X, self.cluster_centers_)))
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
         """Minus the (weighted) sum of squared distances to the nearest centre."""
-        check_is_fitted(self)
         parts = self._each(X, self._assign, weight=sample_weight)
         return -float(sum(inertia for _, inertia in parts))
 

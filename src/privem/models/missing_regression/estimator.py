@@ -7,13 +7,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted
 
 from ...blocks.region import Region
 from ...budget import Terms
-from ...core import Block, Scratch
 from ...data.table import Table
 from ...em import Fit
+from ...estimator.density import OfBlock, TargetDensity
 from ...estimator.unscaled import off_centre, unlike_standard_normal
 from ...estimator.warnings import advise
 from ...parameters import check_array_shape
@@ -26,7 +25,7 @@ from .plan import MissingPlan, PrivateMissingPlan
 
 
 @dataclass(repr=False, eq=False, kw_only=True)
-class MissingCovariateRegression(GradientEstimator):
+class MissingCovariateRegression(TargetDensity, GradientEstimator):
     """Linear regression where entries of X are missing (NaN) at random: y = <b, x> + noise.
 
     This is the third model of Wang et al. 2023, and its assumptions are strong. **There is no
@@ -125,18 +124,7 @@ class MissingCovariateRegression(GradientEstimator):
     tol: float = 1e-10
     target_bounds: Any = None
 
-    _saved: ClassVar[tuple[str, ...]] = (
-        "coef_",
-        "noise_variance_",
-        "missing_probability_",
-        "n_iter_",
-        "privacy_",
-        "bounds_",
-        "target_bounds_",
-        "lower_bound_",
-        "converged_",
-    )
-    _needed: ClassVar[tuple[str, ...]] = _saved[:2]
+    _needed: ClassVar[tuple[str, ...]] = ("coef_", "noise_variance_")
 
     _target: ClassVar[bool] = True
     _missing: ClassVar[bool] = True
@@ -194,30 +182,15 @@ class MissingCovariateRegression(GradientEstimator):
     def predict(self, X: Any) -> Array:
         """What y is expected to be given what is observed of each record."""
         # Row by row and not as a product: the same record gives the same number in any company.
-        return self._each_row(X, lambda X: np.nansum(X * self.coef_, axis=1))
+        return np.asarray(self._all(X, lambda b, s: np.nansum(b.X * self.coef_, axis=1)))
 
-    def log_likelihood(self, X: Any, y: Any) -> Array:
-        """Log-density of each target given what is observed of its record."""
-        check_is_fitted(self)
+    def _log_density(self) -> OfBlock:
         state = Symmetric(self.coef_, self.noise_variance_)
-        joined = {"y": y, "target": True}
-        return self._each_row(X, lambda X: log_density(X[:, :-1], X[:, -1], state), **joined)
-
-    def score(self, X: Any, y: Any) -> float:
-        """Mean log-density of the targets."""
-        return float(np.mean(self.log_likelihood(X, y)))
+        return lambda b, s: log_density(b.X[:, :-1], b.X[:, -1], state)
 
     def sample(self, X: Any) -> Array:
         """Draw a target for each record, what is missing included."""
         mean = self.predict(X)
-        hidden = self._each_row(X, lambda X: np.isnan(X) @ self.coef_**2)
+        hidden = self._all(X, lambda b, s: np.isnan(b.X) @ self.coef_**2)
         noise = check_random_state(self.random_state).standard_normal(len(mean))
         return np.asarray(mean + noise * np.sqrt(self.noise_variance_ + hidden))
-
-    def _each_row(self, X: Any, function: Any, **more: Any) -> Array:
-        """A function of blocks of rows."""
-
-        def one(block: Block, scratch: Scratch) -> Array:
-            return np.asarray(function(np.asarray(block.X, dtype=np.float64)))
-
-        return np.concatenate(list(self._each(X, one, **more)))

@@ -9,18 +9,16 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted
 
 from ...blocks.region import Region
 from ...budget import Terms
 from ...core import Block, Scratch
 from ...data.table import Table
 from ...em import Fit
-from ...estimator.base import Estimator
+from ...estimator.density import OfBlock, TargetDensity, log_sums, shares
 from ...estimator.inits import given_weights
 from ...estimator.warnings import advise_at_end
 from ...ground import ESTIMATED, Preamble
-from ...kernels.mixture import log_normaliser
 from ...parameters import check_array_shape, check_float, check_int, check_one_start
 from ...tree import Array
 from .model import Regressions
@@ -30,7 +28,7 @@ __all__ = ["RegressionMixture"]
 
 
 @dataclass(repr=False, eq=False, kw_only=True)
-class RegressionMixture(Estimator):
+class RegressionMixture(TargetDensity):
     """Mixture of linear regressions: each record follows one of K unknown lines.
 
     Every component has its own intercept, coefficients, weight and noise variance.
@@ -112,20 +110,7 @@ class RegressionMixture(Estimator):
     n_iter: int | None = None
     random_state: Any = None
 
-    _saved: ClassVar[tuple[str, ...]] = (
-        "coef_",
-        "intercept_",
-        "weights_",
-        "noise_variance_",
-        "n_iter_",
-        "structure_",
-        "privacy_",
-        "bounds_",
-        "target_bounds_",
-        "lower_bound_",
-        "converged_",
-    )
-    _needed: ClassVar[tuple[str, ...]] = _saved[:4]
+    _needed: ClassVar[tuple[str, ...]] = ("coef_", "intercept_", "weights_", "noise_variance_")
     _target: ClassVar[bool] = True
     _mechanisms: ClassVar[Mapping[str, str]] = {"whitened": "gaussian"}
 
@@ -197,32 +182,19 @@ class RegressionMixture(Estimator):
 
     def predict_components(self, X: Any) -> Array:
         """What each component expects of y, ``(n_samples, n_components)``."""
-        check_is_fitted(self)
-        parts = self._each(X, lambda b, s: np.asarray(b.X @ self.coef_.T + self.intercept_))
-        return np.concatenate(list(parts))
+        return np.asarray(self._all(X, lambda b, s: b.X @ self.coef_.T + self.intercept_))
 
     def component_proba(self, X: Any, y: Any) -> Array:
         """Probability of each component given x and y, ``(n_samples, n_components)``."""
-
-        def share(block: Block, scratch: Scratch) -> Array:
-            joint = self._log_joint(block)
-            log_normaliser(joint, scratch)
-            return joint.T.copy()
-
-        return self._each_joined(X, y, share)
+        return np.asarray(self._all(X, shares(self._log_joint), y=y, target=True))
 
     def component_labels(self, X: Any, y: Any) -> NDArray[np.int64]:
         """The most probable component given x and y."""
         labels: NDArray[np.int64] = self.component_proba(X, y).argmax(axis=1)
         return labels
 
-    def log_likelihood(self, X: Any, y: Any) -> Array:
-        """Log-density of each target given its record."""
-        return self._each_joined(X, y, lambda b, s: log_normaliser(self._log_joint(b), s).copy())
-
-    def score(self, X: Any, y: Any) -> float:
-        """Mean log-density of the targets given the records."""
-        return float(np.mean(self.log_likelihood(X, y)))
+    def _log_density(self) -> OfBlock:
+        return log_sums(self._log_joint)
 
     def sample(self, X: Any) -> tuple[Array, NDArray[np.int64]]:
         """Draw a target for each record, and the component it was drawn from."""
@@ -232,7 +204,7 @@ class RegressionMixture(Estimator):
         noise = rng.standard_normal(len(means)) * np.sqrt(self.noise_variance_[label])
         return means[np.arange(len(means)), label] + noise, label
 
-    def _log_joint(self, block: Block) -> Array:
+    def _log_joint(self, block: Block, scratch: Scratch) -> Array:
         d = self.n_features_in_
         coefficients = np.concatenate([self.intercept_[:, None], self.coef_], axis=1)
         state = Regressions(
@@ -240,9 +212,6 @@ class RegressionMixture(Estimator):
         )
         rows = np.asarray(block.X, dtype=np.float64).T
         return state.log_joint(rows[:-1], rows[-1])[2]
-
-    def _each_joined(self, X: Any, y: Any, function: Any) -> Array:
-        return np.concatenate(list(self._each(X, function, y=y, target=True)))
 
     def _check_parameters(self) -> None:
         check_int("n_components", self.n_components, 1)

@@ -126,7 +126,7 @@ class GradientEstimator(Estimator):
     def _set_beta(self, state: Symmetric) -> None:
         """Set coefficients and variance."""
         self.noise_variance_ = float(state.variance)
-        setattr(self, self._saved[0], state.beta)
+        setattr(self, self._needed[0], state.beta)
 
     def _set_private(self, result: GradientFit, plan: Any, terms: Terms) -> None:
         self._set_beta(result.state)

@@ -8,13 +8,13 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from ...budget import Terms
 from ...core import Block, Scratch
 from ...data.table import Table
+from ...estimator.density import Components, OfBlock, TargetDensity
 from ...estimator.synthetic import Synthetic
 from ...parameters import check_samples
 from ...tree import Array
@@ -39,7 +39,7 @@ class SymmetricEstimator(GradientEstimator):
 
 
 @dataclass(repr=False, eq=False, kw_only=True)
-class SymmetricMixture(Synthetic, SymmetricEstimator):
+class SymmetricMixture(Synthetic, Components, SymmetricEstimator):
     """Two spherical Gaussians of equal weight that mirror each other: y = z b + noise, z = +-1.
 
     This is the first model of Wang et al. 2023. b and -b are the same model; which of the two
@@ -117,52 +117,30 @@ class SymmetricMixture(Synthetic, SymmetricEstimator):
     True
     """
 
-    _saved: ClassVar[tuple[str, ...]] = (
-        "mean_",
-        "noise_variance_",
-        "n_iter_",
-        "privacy_",
-        "bounds_",
-        "lower_bound_",
-        "converged_",
-    )
-    _needed: ClassVar[tuple[str, ...]] = _saved[:2]
+    _needed: ClassVar[tuple[str, ...]] = ("mean_", "noise_variance_")
 
     def _marginals(self) -> tuple[Array, Array]:
         means = np.stack([-self.mean_, self.mean_])
         return means, np.full_like(means, math.sqrt(self.noise_variance_))
 
-    def predict(self, X: Any) -> NDArray[np.int64]:
-        """1 for records more likely about ``mean_``, 0 for those about ``-mean_``."""
-        check_is_fitted(self)
-        parts = self._each(X, lambda block, scratch: (block.X @ self.mean_ > 0).astype(np.int64))
-        return np.concatenate(list(parts))
+    def _log_joint(self) -> OfBlock:
+        """Of ``-mean_`` and ``mean_``, but for what they share."""
 
-    def predict_proba(self, X: Any) -> Array:
-        """Probabilities of ``-mean_`` and ``mean_``, (n_samples, 2)."""
-        check_is_fitted(self)
+        def joint(block: Block, scratch: Scratch) -> Array:
+            upper = block.X @ self.mean_ / self.noise_variance_
+            return np.stack([-upper, upper])
 
-        def posterior(block: Block, scratch: Scratch) -> Array:
-            upper = expit(2 * (block.X @ self.mean_) / self.noise_variance_)
-            return np.stack([1 - upper, upper], axis=1)
+        return joint
 
-        return np.concatenate(list(self._each(X, posterior)))
-
-    def score_samples(self, X: Any) -> Array:
-        """Log-density of each record under the model."""
-        check_is_fitted(self)
+    def _log_density(self) -> OfBlock:
         b, s = self.mean_, self.noise_variance_
+        constant = 0.5 * len(b) * math.log(math.tau * s)
 
         def density(block: Block, scratch: Scratch) -> Array:
             square = np.einsum("ij,ij->i", block.X, block.X) + b @ b
-            constant = 0.5 * len(b) * math.log(math.tau * s)
             return np.asarray(log_cosh(block.X @ b / s) - square / (2 * s) - constant)
 
-        return np.concatenate(list(self._each(X, density)))
-
-    def score(self, X: Any, y: Any = None) -> float:
-        """Mean log-density of the records."""
-        return float(np.mean(self.score_samples(X)))
+        return density
 
     def sample(self, n_samples: int = 1) -> tuple[Array, NDArray[np.int64]]:
         """Draw records and their components (1 for ``mean_``) from the fitted model."""
@@ -175,7 +153,7 @@ class SymmetricMixture(Synthetic, SymmetricEstimator):
 
 
 @dataclass(repr=False, eq=False, kw_only=True)
-class SymmetricRegressionMixture(SymmetricEstimator):
+class SymmetricRegressionMixture(TargetDensity, SymmetricEstimator):
     """Two regressions of equal weight that mirror each other: y = z <b, x> + noise, z = +-1.
 
     This is the second model of Wang et al. 2023. b and -b are the same model; which of the two
@@ -256,55 +234,37 @@ class SymmetricRegressionMixture(SymmetricEstimator):
 
     target_bounds: Any = None
 
-    _saved: ClassVar[tuple[str, ...]] = (
-        "coef_",
-        "noise_variance_",
-        "n_iter_",
-        "privacy_",
-        "bounds_",
-        "target_bounds_",
-        "lower_bound_",
-        "converged_",
-    )
-    _needed: ClassVar[tuple[str, ...]] = _saved[:2]
+    _needed: ClassVar[tuple[str, ...]] = ("coef_", "noise_variance_")
     _target: ClassVar[bool] = True
 
     def predict(self, X: Any) -> Array:
         """<coef_, x>: what y is where z = 1; where z = -1 it is the negative of that."""
-        check_is_fitted(self)
         # Row by row and not as a product: the same record gives the same number in any company.
-        parts = self._each(X, lambda block, scratch: np.sum(block.X * self.coef_, axis=1))
-        return np.concatenate(list(parts))
+        return np.asarray(self._all(X, lambda b, s: np.sum(b.X * self.coef_, axis=1)))
 
     def predict_sign(self, X: Any, y: Any) -> Array:
         """The probability that z = 1, given x and y, of each record."""
-        return np.concatenate(list(self._each_joined(X, y, self._posterior)))
 
-    def log_likelihood(self, X: Any, y: Any) -> Array:
-        """Log-density of each target given its record."""
-        return np.concatenate(list(self._each_joined(X, y, self._density)))
+        def posterior(block: Block, scratch: Scratch) -> Array:
+            fitted, y = block.X[:, :-1] @ self.coef_, block.X[:, -1]
+            return np.asarray(0.5 + 0.5 * np.tanh(y * fitted / self.noise_variance_))
 
-    def score(self, X: Any, y: Any) -> float:
-        """Mean log-density of the targets given the records."""
-        return float(np.mean(self.log_likelihood(X, y)))
+        return np.asarray(self._all(X, posterior, y=y, target=True))
+
+    def _log_density(self) -> OfBlock:
+        s = self.noise_variance_
+
+        def density(block: Block, scratch: Scratch) -> Array:
+            fitted, y = block.X[:, :-1] @ self.coef_, block.X[:, -1]
+            square = (y * y + fitted * fitted) / (2 * s)
+            return np.asarray(log_cosh(y * fitted / s) - square - 0.5 * math.log(math.tau * s))
+
+        return density
 
     def sample(self, X: Any) -> Array:
         """Draw a target for each record."""
-        check_is_fitted(self)
         mean = self.predict(X)
         rng = check_random_state(self.random_state)
         sign = 2 * rng.randint(2, size=len(mean)) - 1
         noise = rng.standard_normal(len(mean)) * math.sqrt(self.noise_variance_)
         return np.asarray(sign * mean + noise)
-
-    def _each_joined(self, X: Any, y: Any, function: Any) -> Any:
-        return self._each(X, function, y=y, target=True)
-
-    def _posterior(self, block: Block, scratch: Scratch) -> Array:
-        fitted, y = block.X[:, :-1] @ self.coef_, block.X[:, -1]
-        return np.asarray(0.5 + 0.5 * np.tanh(y * fitted / self.noise_variance_))
-
-    def _density(self, block: Block, scratch: Scratch) -> Array:
-        fitted, y, s = block.X[:, :-1] @ self.coef_, block.X[:, -1], self.noise_variance_
-        square = (y * y + fitted * fitted) / (2 * s)
-        return np.asarray(log_cosh(y * fitted / s) - square - 0.5 * math.log(math.tau * s))
