@@ -76,6 +76,11 @@ class ExactEM(Generic[State]):
         return Fit(state, value, len(history), converged, history, old)
 
 
+def gains_less(tol: float) -> Callable[[float, Any, Any], bool]:
+    """Stop where the objective changes by less than ``tol``."""
+    return lambda change, old, new: abs(change) < tol
+
+
 class Path(Protocol[State]):
     """Where the noisy steps of a private fit lead. All of it is arithmetic after the releases."""
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Generator
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,7 +31,10 @@ from .blocks.histograms import (
 from .blocks.region import Region
 from .budget import WHERE_PURE, Allowance, Part, Terms
 from .core import Release, Stage
+from .noise.discrete import Discrete
 from .tree import Array
+
+State = TypeVar("State")
 
 _COUNT_SHARE = 0.01
 _BOUNDS_SHARE = 0.10
@@ -72,12 +75,29 @@ class Ground:
     """For each region that had to be found, whether it was; ``None``: all were given."""
     allowance: Allowance
     cap_weight: float = 1.0
+    fixed_count: bool = False
+    """Whether the number of records is exact and public."""
     target: Region | None = None
     """The region of a target, where the model has one of its own for it."""
 
+    def noise(self, part: str, releases: int | None = None) -> Discrete:
+        """The noise of one release of a part, or of one of so many."""
+        return self.allowance.noise(part, self.rows, releases)
+
     def stage(self, query: Any, part: str, name: str | None = None) -> Stage:
         """The release of a query, out of a part of the allowance; ``name``: if not the part's."""
-        return Stage(query, self.allowance.noise(part, self.rows), name or part)
+        return Stage(query, self.noise(part), name or part)
+
+
+@dataclass(frozen=True)
+class PrivateFit(Generic[State]):
+    """What a private fit has found, in the data's units, and how it came about. All public."""
+
+    state: State
+    ground: Ground
+    iterations: int = 0
+    structure: str = "full"
+    """``"single"`` where the noise drowns any mixture."""
 
 
 @dataclass(frozen=True)
@@ -149,13 +169,14 @@ class Preamble:
             noisy, slack = float(release.statistics.count), release.spent[0].slack
             count = max(noisy, 1.0)
             rows = self._rows(noisy, slack, release.spread, allowance)
-        if self.region is not None:
-            return Ground(count, rows, self.region, None, allowance, self.cap_weight)
-        if allowance.adaptive:
-            allowance = self._more_for_bounds(allowance, count)
-        bounds = PrivateBounds(self.d, rows, allowance, self.isotropic)
-        region, found = yield from bounds.stages()
-        return Ground(count, rows, region, found, allowance, self.cap_weight)
+        region, found = self.region, None
+        if region is None:
+            if allowance.adaptive:
+                allowance = self._more_for_bounds(allowance, count)
+            bounds = PrivateBounds(self.d, rows, allowance, self.isotropic)
+            region, found = yield from bounds.stages()
+        fixed = self.count is not None
+        return Ground(count, rows, region, found, allowance, self.cap_weight, fixed)
 
     def _rows(self, noisy: float, slack: float, spread: float, allowance: Allowance) -> float:
         """A bound on the sum of weights."""

@@ -207,6 +207,14 @@ class Estimator(WithLineage):
         if self._local and self.epsilon is None:
             raise ValueError("trust='local' is for private fits: give epsilon")
 
+    def _refuse_search(self, needed: bool) -> None:
+        """Refuse bounds that have to be found where nobody sees all records."""
+        if self._local and needed:
+            both = " and target_bounds" if self._target else ""
+            raise ValueError(
+                f"trust='local' needs bounds{both}: nobody may look at all records to find them"
+            )
+
     def _rng(self) -> np.random.Generator:
         """What ``random_state`` draws."""
         return np.random.default_rng(check_random_state(self.random_state).randint(2**31, size=4))
@@ -295,6 +303,18 @@ class Estimator(WithLineage):
         advise_at_end(
             f"no bounds stood out of the noise for {word} {few(lost)}: (-1, 1) was used; give "
             "bounds=, or use more records or a larger epsilon"
+        )
+
+    def _say_few(self, ground: Ground, terms: Terms, wanted: str, instead: str) -> None:
+        """Advise of noise that hides what was wanted.
+
+        From the noise and the paid count alone: it says nothing else about the data.
+        """
+        how, local = "" if ground.fixed_count else "about ", ", trust local" * self._local
+        advise_at_end(
+            f"{how}{ground.count:,.0f} records are too few for {wanted} at "
+            f"epsilon={terms.epsilon:g}{local}: {instead}use more records, fewer features or a "
+            "larger epsilon"
         )
 
     def _ordered_bounds(self) -> Any:

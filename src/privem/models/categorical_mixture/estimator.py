@@ -19,7 +19,7 @@ from ...data.categories import CATEGORY_TYPES, category_column, check_categories
 from ...em import Fit
 from ...estimator.density import Components, OfBlock
 from ...estimator.synthetic import Synthetic
-from ...ground import Preamble
+from ...ground import Preamble, PrivateFit
 from ...parameters import (
     check_float,
     check_int,
@@ -137,9 +137,9 @@ class CategoricalMixture(Synthetic, Components, DensityMixin):  # type: ignore[m
         known = (self._sizes, self.n_components, self.n_iter, most)
         return PrivateClasses(preamble, *known, self._rng())
 
-    def _set_private(self, result: tuple[Classes, int], plan: PrivateClasses, terms: Terms) -> None:
-        state, self.n_iter_ = result
-        self._set_classes(state)
+    def _set_private(self, result: PrivateFit[Classes], plan: PrivateClasses, terms: Terms) -> None:
+        self._set_classes(result.state)
+        self.n_iter_ = result.iterations
 
     def _known(self, plan: PrivateClasses, terms: Terms) -> dict[str, str]:
         return {"categories": "declared for every column"}

@@ -12,7 +12,7 @@ from ...blocks.moments import SumsQuery
 from ...budget import Allowance, Part
 from ...core import Release, Stage
 from ...em import ExactEM, Fit, LateMean, PrivateEM
-from ...ground import Preamble
+from ...ground import Preamble, PrivateFit
 from ...noise.exact import Exact
 from . import model as lca
 from .model import CategoricalModel, Classes, ClassQuery, PairsQuery
@@ -78,20 +78,20 @@ class PrivateClasses:
         """Iterations where their number may not depend on the count."""
         return self.n_iter or min(10, self.most)
 
-    def stages(self, allowance: Allowance) -> Generator[Stage, Release[Any], tuple[Classes, int]]:
-        """The plan; its result is the classes and the number of iterations."""
+    def stages(self, allowance: Allowance) -> Generator[Stage, Release[Any], PrivateFit[Classes]]:
+        """The plan."""
         ground = yield from self.preamble.stages(allowance)
-        cap, k = self.preamble.cap_weight, self.components
-        noise = allowance.noise("pairs", ground.rows)
-        second = (yield Stage(PairsQuery(self.sizes, cap), noise, "pairs")).statistics.second
+        cap, k = ground.cap_weight, self.components
+        release = yield ground.stage(PairsQuery(self.sizes, cap), "pairs")
+        second = release.statistics.second
         state = lca.spectral_classes(second, self.sizes, ground.count, k, self.rng)
         model = CategoricalModel(self.sizes, cap, ground.count)
         total = self._iterations(model.query(state), ground.count, allowance)
-        noise = allowance.noise("em", ground.rows, total)
+        noise = ground.noise("em", total)
         path = LateMean(state, total, "weights", "profiles")
         mean = yield from PrivateEM(model, state, total, lambda t: noise, path).stages()
         weights, profiles = mean.weights / mean.weights.sum(), model.valid(mean.profiles, 0.0)
-        return Classes(weights, profiles), total
+        return PrivateFit(Classes(weights, profiles), ground, total)
 
     def _iterations(self, query: ClassQuery, count: float, allowance: Allowance) -> int:
         """As many as keep a class's share known to a tenth in each; data-free."""

@@ -20,6 +20,7 @@ from ...data.table import Table
 from ...estimator.density import Density, OfBlock
 from ...estimator.synthetic import Synthetic
 from ...estimator.warnings import advise_at_end
+from ...ground import PrivateFit
 from ...linalg import invert_cholesky
 from ...parameters import (
     check_array_shape,
@@ -39,7 +40,7 @@ from .model import (
     initial_factors,
     rotate,
 )
-from .plan import FACTOR_RECIPES, CovariancePlan, PrivateCovarianceFit, PrivateCovariancePlan
+from .plan import FACTOR_RECIPES, CovariancePlan, Gaussian, PrivateCovariancePlan
 
 _MOST_FRAMED = 1024  # features
 
@@ -152,9 +153,10 @@ class FactorAnalysis(
         return PrivateCovariancePlan(self._preamble(table, terms), recipe)
 
     def _set_private(
-        self, result: PrivateCovarianceFit, plan: PrivateCovariancePlan, terms: Terms
+        self, result: PrivateFit[Gaussian], plan: PrivateCovariancePlan, terms: Terms
     ) -> None:
-        self._from_covariance(result.mean, Whole(result.covariance), result.ground.count)
+        mean, covariance = result.state
+        self._from_covariance(mean, Whole(covariance), result.ground.count)
         self._set_bounds(result.ground, plan.preamble.region is not None)
 
     def _shape(self, d: int) -> tuple[int, Any]:

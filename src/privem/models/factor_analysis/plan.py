@@ -25,7 +25,7 @@ from ...blocks.sensitivity import MomentWeights
 from ...blocks.shrinkage import clip_radius, consistency
 from ...budget import Allowance, Part
 from ...core import Release, Stage
-from ...ground import Ground, Preamble
+from ...ground import Ground, Preamble, PrivateFit
 from ...noise.exact import Exact
 from ...tree import Array
 from ..gaussian_mixture.frame import frame_parts
@@ -93,13 +93,8 @@ _FRAME_SHARES = (0.3, 0.7)
 _SHARP = 0.7
 
 
-@dataclass(frozen=True)
-class PrivateCovarianceFit:
-    """Mean and positive definite covariance in the data's coordinates. Public."""
-
-    mean: Array
-    covariance: Array
-    ground: Ground
+# Mean and positive definite covariance in the data's coordinates.
+Gaussian = tuple[Array, Array]
 
 
 @dataclass(frozen=True)
@@ -122,7 +117,7 @@ class PrivateCovariancePlan:
         shares = (1.0,) if self.recipe == "joint" else _FRAME_SHARES
         return self.preamble.parts() + frame_parts(left, shares, [size] * len(shares))
 
-    def stages(self, allowance: Allowance) -> Generator[Stage, Release[Any], PrivateCovarianceFit]:
+    def stages(self, allowance: Allowance) -> Generator[Stage, Release[Any], PrivateFit[Gaussian]]:
         """Generate the stages."""
         ground = yield from self.preamble.stages(allowance)
         region = ground.region
@@ -136,9 +131,7 @@ class PrivateCovariancePlan:
         if closer:
             mean, covariance = yield from self._closer(ground, mean, covariance)
         covariance = covariance * np.outer(region.scale, region.scale)
-        return PrivateCovarianceFit(
-            region.to_data(region.inside(mean[None])[0]), covariance, ground
-        )
+        return PrivateFit((region.to_data(region.inside(mean[None])[0]), covariance), ground)
 
     def _sharp(self, ground: Ground) -> bool:
         """Whether a look in the frame of an earlier one sees more than noise; needs no data."""
@@ -152,7 +145,7 @@ class PrivateCovariancePlan:
         """The moments in unit coordinates: nothing is clipped but to the region."""
         w = MomentWeights.balanced(self.preamble.d, ground.region.reach, count=False)
         query = BoundedMomentsQuery(ground.region, w, self.preamble.cap_weight)
-        release = yield Stage(query, ground.allowance.noise(part, ground.rows), part)
+        release = yield ground.stage(query, part)
         return NoisyMoments.of(release, w, ground.count)
 
     def _closer(
@@ -166,7 +159,7 @@ class PrivateCovariancePlan:
         query = BoundedQuery(
             mixture, ground.region, w, "whitened", ground.rows, self.preamble.cap_weight
         )
-        release = yield Stage(query, ground.allowance.noise("frame 2", ground.rows), "frame 2")
+        release = yield ground.stage(query, "frame 2")
         moments = NoisyMoments.of(release, w, ground.count)
         mean, white = moments.gaussian(1.0, 0.02, 1e3, consistency(d, r))
         lower = np.linalg.cholesky(covariance)

@@ -162,8 +162,7 @@ class PrivateScorePlan:
     def stages(self, allowance: Allowance) -> Generator[Stage, Release[Any], tuple[float, float]]:
         """Generate the stages."""
         ground = yield from self.preamble.stages(allowance)
-        noise = ground.allowance.noise("score", ground.rows)
-        release = yield Stage(self.query, noise, "score")
+        release = yield ground.stage(self.query, "score")
         assert release.deviation is not None
         away = float(release.statistics.total[0]) / ground.count
         # To first order, of a ratio of two noisy numbers.

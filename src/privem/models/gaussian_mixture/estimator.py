@@ -20,6 +20,7 @@ from ...em import Fit
 from ...estimator.synthetic import Synthetic
 from ...estimator.verbose import Verbose, watching
 from ...estimator.warnings import advise_at_end
+from ...ground import PrivateFit
 from ...parameters import (
     check_float,
     check_int,
@@ -32,7 +33,7 @@ from .density import MixtureDensity
 from .m_step import Prior
 from .model import COVARIANCE_TYPES, Mixture
 from .plan import MixturePlan, given_prior, given_start, starts
-from .private_plan import PrivateMixtureFit, PrivateMixturePlan
+from .private_plan import PrivateMixturePlan
 
 _INITS = ("kmeans", "k-means++", "random", "random_from_data")
 
@@ -245,19 +246,14 @@ class GaussianMixture(Synthetic, MixtureDensity):
         )
 
     def _set_private(
-        self, result: PrivateMixtureFit, plan: PrivateMixturePlan, terms: Terms
+        self, result: PrivateFit[Mixture], plan: PrivateMixturePlan, terms: Terms
     ) -> None:
-        self._set_mixture(result.mixture)
-        self.n_iter_, self.structure_ = result.structure.iterations, result.structure.name
+        self._set_mixture(result.state)
+        self.n_iter_, self.structure_ = result.iterations, result.structure
         self._set_bounds(result.ground, plan.preamble.region is not None)
-        if result.structure.single and self.n_components > 1:
-            # From the noise and the paid count alone: it says nothing else about the data.
-            how = "about " if plan.preamble.count is None else ""
-            advise_at_end(
-                f"{how}{result.ground.count:,.0f} records are too few for {self.n_components} "
-                f"components at epsilon={terms.epsilon:g}: all of them are one Gaussian "
-                "(structure_ is 'single'); use more records, fewer features or a larger epsilon",
-            )
+        if self.structure_ == "single" and self.n_components > 1:
+            instead = "all of them are one Gaussian (structure_ is 'single'); "
+            self._say_few(result.ground, terms, f"{self.n_components} components", instead)
 
     def fit_predict(
         self, X: Any, y: Any = None, sample_weight: Any = None, *, groups: Any = None

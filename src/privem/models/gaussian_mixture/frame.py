@@ -70,13 +70,11 @@ class PrivateGaussian:
     ----------
     ground : Ground
         Region, number of records, and an allowance with parts ``"frame 1"`` and ``"frame 2"``.
-    cap_weight : float
     diagonal : bool
         The covariance is its diagonal, (d,).
     """
 
     ground: Ground
-    cap_weight: float = 1.0
     diagonal: bool = False
 
     def stages(self) -> Generator[Stage, Release[Any], tuple[Array, Array]]:
@@ -113,8 +111,8 @@ class PrivateGaussian:
         noise.
         """
         ground = self.ground
-        query = BoundedQuery(mixture, ground.region, w, "whitened", ground.rows, self.cap_weight)
-        release = yield Stage(query, ground.allowance.noise(part, ground.rows, releases), part)
+        query = BoundedQuery(mixture, ground.region, w, "whitened", ground.rows, ground.cap_weight)
+        release = yield Stage(query, ground.noise(part, releases), part)
         sums: BoundedSums = release.statistics
         mean = sums.total / (w.w1 * ground.count)
         noise = np.array([release.spread / (w.w1 * ground.count)])

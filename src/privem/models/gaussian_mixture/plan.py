@@ -11,7 +11,7 @@ from sklearn.utils import check_random_state
 
 from ...blocks.moments import MANY_COLUMNS, Frame, FramePlan
 from ...core import Release, Rows, Stage
-from ...em import ExactEM, Fit
+from ...em import ExactEM, Fit, gains_less
 from ...estimator.inits import given_covariances, given_means, given_weights, row_centres
 from ...noise.exact import Exact
 from ...parameters import check_array_shape, check_float
@@ -79,10 +79,7 @@ class MixturePlan:
     def _em(
         self, model: GaussianMixtureModel, state: Mixture, bound: float
     ) -> Generator[Stage, Release[Any], Fit[Mixture]]:
-        def stop(change: float, old: Mixture, new: Mixture) -> bool:
-            return abs(change) < self.tol
-
-        em = ExactEM(model, state, self.max_iter, stop, "EM", bound)
+        em = ExactEM(model, state, self.max_iter, gains_less(self.tol), "EM", bound)
         return (yield from em.stages())
 
     def _begin(

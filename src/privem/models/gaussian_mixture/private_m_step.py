@@ -139,9 +139,6 @@ class PrivateMixtureModel:
         A key of :data:`privem.models.gaussian_mixture.query.RECIPES`.
     weights : MomentWeights
         Of counts, sums and second moments in a release, and the radius.
-    fixed_count : bool
-        Whether the number of records is exact and public (replace-one neighbours).
-    cap_weight : float
     prior : Prior or None
         In unit coordinates.
     sharp : int or None
@@ -152,8 +149,6 @@ class PrivateMixtureModel:
     ground: Ground
     recipe: str
     weights: MomentWeights
-    fixed_count: bool
-    cap_weight: float = 1.0
     prior: Prior | None = None
     sharp: int | None = None
 
@@ -167,7 +162,7 @@ class PrivateMixtureModel:
         if self.sharp is not None and round > 0 and (round - self.sharp) % 2 != 0:
             w = MomentWeights.without_second(w.radius)
         return BoundedQuery(
-            state.mixture, ground.region, w, self.recipe, ground.rows, self.cap_weight
+            state.mixture, ground.region, w, self.recipe, ground.rows, ground.cap_weight
         )
 
     def m_step(self, state: Estimate, release: Release[BoundedSums]) -> Estimate:
@@ -181,7 +176,7 @@ class PrivateMixtureModel:
         k, d = state.means.shape
         whitened = self.recipe == "whitened"
         count = sums.count / w.w0
-        if self.fixed_count:
+        if self.ground.fixed_count:
             count = count + (self.ground.count - count.sum()) / k
         # A component whose count drowns in noise stays where it is: moving it would be a walk.
         unseen = count < _SEEN * noise.count / w.w0

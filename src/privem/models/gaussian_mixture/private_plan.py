@@ -16,7 +16,7 @@ from ...blocks.shrinkage import clip_radius, operator_noise
 from ...budget import Allowance, Part
 from ...core import Release, Stage
 from ...em import PrivateEM, SearchThenMean
-from ...ground import Ground, Preamble
+from ...ground import Ground, Preamble, PrivateFit
 from ...tree import Array
 from .frame import PrivateGaussian, filled, frame_parts, frame_size, only_variances, pack
 from .m_step import Prior
@@ -86,15 +86,6 @@ def choose(
 
 
 @dataclass(frozen=True)
-class PrivateMixtureFit:
-    """A fitted mixture in the data's coordinates, and how it came about. All public."""
-
-    mixture: Mixture
-    structure: Structure
-    ground: Ground
-
-
-@dataclass(frozen=True)
 class PrivateMixturePlan:
     """Count, bounds, frame, EM.
 
@@ -147,18 +138,18 @@ class PrivateMixturePlan:
     def _whitened(self) -> bool:
         return self.recipe == "whitened"
 
-    def stages(self, allowance: Allowance) -> Generator[Stage, Release[Any], PrivateMixtureFit]:
+    def stages(self, allowance: Allowance) -> Generator[Stage, Release[Any], PrivateFit[Mixture]]:
         """Generate the stages."""
         ground = yield from self.preamble.stages(allowance)
         mixture, structure = yield from self._fit(ground)
         mixture = _to_data(_with_copies(mixture, self.covariance_type), ground.region)
-        return PrivateMixtureFit(mixture, structure, ground)
+        return PrivateFit(mixture, ground, structure.iterations, structure.name)
 
     def _fit(self, ground: Ground) -> Generator[Stage, Release[Any], tuple[Mixture, Structure]]:
         """A mixture in unit coordinates."""
         region, k = ground.region, self.components
         flat = only_variances(self.covariance_type, region.d)
-        frame = PrivateGaussian(ground, self.preamble.cap_weight, flat)
+        frame = PrivateGaussian(ground, flat)
         if self.start is not None:
             overall, state = None, _to_unit(self.start, region)
         else:
@@ -202,13 +193,11 @@ class PrivateMixturePlan:
             ground,
             self.recipe,
             w,
-            self.preamble.count is not None,
-            self.preamble.cap_weight,
             None if self.prior is None else _prior_in_unit(self.prior, ground.region),
             search if sharp else None,
         )
         each = len(releases(self.recipe, structure.covariance_type, *start.means.shape))
-        noise = ground.allowance.noise("em", ground.rows, each * structure.iterations)
+        noise = ground.noise("em", each * structure.iterations)
         em = PrivateEM(model, Estimate(model, start), structure.iterations, lambda t: noise, path)
         return (yield from em.stages())
 

@@ -24,12 +24,13 @@ from ...estimator.base import Estimator
 from ...estimator.inits import given_centres, row_centres
 from ...estimator.verbose import Verbose, verbose_lloyd, watching
 from ...estimator.warnings import advise, advise_at_end
+from ...ground import PrivateFit
 from ...kernels.nearest import nearest
 from ...parameters import check_float, check_int, check_one_start, check_option
 from ...tree import Array
 from .model import Clusters
 from .plan import KMeansPlan
-from .private_plan import PrivateKMeansFit, PrivateKMeansPlan
+from .private_plan import PrivateKMeansPlan
 from .query import KMEANS_RECIPES
 
 
@@ -182,9 +183,11 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Es
             self.max_iter,
         )
 
-    def _set_private(self, result: PrivateKMeansFit, plan: PrivateKMeansPlan, terms: Terms) -> None:
+    def _set_private(
+        self, result: PrivateFit[Array], plan: PrivateKMeansPlan, terms: Terms
+    ) -> None:
         # A private start moves centres to where records are, so it counts where nothing follows it.
-        self.cluster_centers_, self.n_iter_ = result.centres, max(result.iterations, 1)
+        self.cluster_centers_, self.n_iter_ = result.state, max(result.iterations, 1)
         self._set_bounds(result.ground, plan.preamble.region is not None)
 
     def _assign(self, block: Block, scratch: Scratch) -> tuple[NDArray[np.int32], float]:

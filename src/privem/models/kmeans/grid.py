@@ -36,8 +36,8 @@ from ...blocks import conditions
 from ...blocks.region import Region
 from ...blocks.sensitivity import capped
 from ...core import Block, Group, Release, Scratch, Stage
+from ...ground import Ground
 from ...linalg import gamma
-from ...noise.discrete import Discrete
 from ...tree import Array
 
 _UP = 1 + 2.0**-40
@@ -144,26 +144,19 @@ class GridStart:
 
     Parameters
     ----------
-    region : Region
-    count : float
-        Number of records, public or released.
+    ground : Ground
     middle, covariance : array
         The frame, public; a matrix, or its diagonal.
     clusters : int
-    noise : Discrete
     rng : numpy.random.Generator
         For points within cells and for k-means++: on public numbers.
-    cap_weight : float
     """
 
-    region: Region
-    count: float
+    ground: Ground
     middle: Array
     covariance: Array
     clusters: int
-    noise: Discrete
     rng: np.random.Generator
-    cap_weight: float = 1.0
 
     def stages(self) -> Generator[Stage, Release[Any], tuple[Array, float]]:
         """Generate the stage."""
@@ -177,9 +170,9 @@ class GridStart:
     def _along_columns(self) -> Generator[Stage, Release[Any], tuple[Array, float]]:
         """The start among the longest columns, and what the others add to distances."""
         longest = np.argsort(-self.covariance, kind="stable")[:_COLUMNS]
-        whole, some = self.region, np.eye(len(longest))
+        whole, some = self.ground.region, np.eye(len(longest))
         part = Region(whole.centre[longest], whole.scale[longest], whole.limit[longest], whole.ball)
-        among = replace(self, region=part, middle=self.middle[longest])
+        among = replace(self, ground=replace(self.ground, region=part), middle=self.middle[longest])
         axes = np.zeros((len(longest), whole.d))
         axes[:, longest] = some
         found, square = yield from self._start(self.covariance[longest], axes, some, among)
@@ -194,8 +187,9 @@ class GridStart:
         """Count along ``axes``; the rest among some columns, where the axes are called ``some``."""
         deviations = np.sqrt(np.maximum(values, 1e-12))
         edges = among._edges(deviations[:_MOST_AXES], some[:_MOST_AXES])
-        query = GridQuery(self.region, self.middle, axes[: len(edges)], edges, self.cap_weight)
-        release = yield Stage(query, self.noise, "grid")
+        region, cap = self.ground.region, self.ground.cap_weight
+        query = GridQuery(region, self.middle, axes[: len(edges)], edges, cap)
+        release = yield self.ground.stage(query, "grid")
         counts: CellCounts = release.statistics
         mass = self._mass(counts.counts, release.spread, query, deviations)
         points, weights = among._points(query, mass, deviations, some)
@@ -204,11 +198,12 @@ class GridStart:
 
     def _edges(self, deviations: Array, axes: Array) -> tuple[Array, ...]:
         """Ends of the cells along each axis that is cut; the finest that the noise bears."""
-        replaced = math.sqrt(2.0) if self.noise.neighbours == "replace-one" else 1.0
-        sigma = self.noise.multiplier * replaced * self.cap_weight
-        wanted = min(self.count / (_SIGNAL * sigma), MOST_CELLS)
+        ground, region, noise = self.ground, self.ground.region, self.ground.noise("grid")
+        replaced = math.sqrt(2.0) if noise.neighbours == "replace-one" else 1.0
+        sigma = noise.multiplier * replaced * ground.cap_weight
+        wanted = min(ground.count / (_SIGNAL * sigma), MOST_CELLS)
         # How far the region reaches along each axis, from the middle.
-        reach = np.ones(len(axes)) if self.region.ball else np.abs(axes) @ self.region.limit
+        reach = np.ones(len(axes)) if region.ball else np.abs(axes) @ region.limit
         reach = np.stack([-reach, reach], axis=1) - (axes @ self.middle)[:, None]
         best: tuple[Array, ...] = (_cut(reach[0], deviations[0], 2 * deviations[0]),)
         for width in 2 * _CORE * deviations[0] * 0.93 ** np.arange(1, 200):
@@ -231,11 +226,11 @@ class GridStart:
             prior = np.outer(prior, np.diff(below)).ravel()
             beyond = np.abs(edges[1:] + edges[:-1]) / 2 > _CORE * deviation
             far = np.logical_or.outer(far, beyond).ravel()
-        prior = prior * self.count
+        prior = prior * self.ground.count
         least = sigma * math.sqrt(2 * math.log(max(query.size, 2)))
         away = np.where(far & (counts < least), 0.0, counts - prior)
         kept = max(0.0, 1.0 - query.size * sigma**2 / max(float(away @ away), 1e-300))
-        return _to_simplex((prior + kept * away) / self.count)
+        return _to_simplex((prior + kept * away) / self.ground.count)
 
     def _points(
         self, query: GridQuery, mass: Array, deviations: Array, axes: Array
@@ -249,7 +244,7 @@ class GridStart:
             inside = self.rng.random(len(cell)) if each > 1 else 0.5
             along[:, axis] = edges[index] + inside * np.diff(edges)[index]
         keep = mass[cell] > 0
-        points = self.region.inside(self.middle + along[keep] @ axes)
+        points = self.ground.region.inside(self.middle + along[keep] @ axes)
         return points, mass[cell][keep]
 
 

@@ -144,15 +144,10 @@ class PrivateKMeansModel:
     ground : Ground
     recipe : str
         A key of :data:`privem.models.kmeans.query.KMEANS_RECIPES`.
-    fixed_count : bool
-        Whether the number of records is exact and public.
-    cap_weight : float
     """
 
     ground: Ground
     recipe: str
-    fixed_count: bool
-    cap_weight: float = 1.0
 
     def query(self, state: SpreadClusters, round: int = 0) -> BoundedClusterQuery:
         """Bounded sums of the records nearest to each centre."""
@@ -162,7 +157,7 @@ class PrivateKMeansModel:
         else:
             weights = MomentWeights(1.0, 1.0 / region.reach, 0.0, region.reach)
         return BoundedClusterQuery(
-            state.centres, region, weights, state.spread, self.recipe, self.cap_weight
+            state.centres, region, weights, state.spread, self.recipe, self.ground.cap_weight
         )
 
     def m_step(self, state: SpreadClusters, release: Release[BoundedClusterSums]) -> SpreadClusters:
@@ -172,7 +167,7 @@ class PrivateKMeansModel:
         centres, spread = state.centres, state.spread
         k, d = centres.shape
         count = sums.count / w.w0
-        if self.fixed_count:
+        if self.ground.fixed_count:
             count = count + (self.ground.count - count.sum()) / k
         # A count below its own noise says nothing: pretend that much, which moves the centre less.
         count = np.maximum(count, np.maximum(noise.count / w.w0, 0.02 * self.ground.count / k))

@@ -25,7 +25,7 @@ from ...blocks.shrinkage import clip_radius, consistency, kept_share, soften, so
 from ...budget import Allowance, Part
 from ...core import Release, Stage
 from ...em import LateMean, PrivateEM
-from ...ground import Ground, Preamble
+from ...ground import Ground, Preamble, PrivateFit
 from ...linalg import smat
 from ...tree import Array
 from ..gaussian_mixture.frame import PrivateGaussian, filled, frame_parts, pack
@@ -140,15 +140,6 @@ _NARROWEST = 1e-4
 
 
 @dataclass(frozen=True)
-class PrivateKMeansFit:
-    """Centres in the data's coordinates, and how they came about. All public."""
-
-    centres: Array
-    iterations: int
-    ground: Ground
-
-
-@dataclass(frozen=True)
 class PrivateKMeansPlan:
     """Count, bounds, frame, Lloyd."""
 
@@ -180,30 +171,28 @@ class PrivateKMeansPlan:
         """Iterations where their number may not depend on the count."""
         return self.n_iter or min(_ITERATIONS, self.max_iter)
 
-    def stages(self, allowance: Allowance) -> Generator[Stage, Release[Any], PrivateKMeansFit]:
+    def stages(self, allowance: Allowance) -> Generator[Stage, Release[Any], PrivateFit[Array]]:
         """Generate the stages."""
         ground = yield from self.preamble.stages(allowance)
-        if self.preamble.count is None:
+        if not ground.fixed_count:
             # A count below its own noise says nothing, and everything is divided by it.
-            least = ground.allowance.multiplier("count") * self.preamble.cap_weight
+            least = ground.allowance.multiplier("count") * ground.cap_weight
             ground = replace(ground, count=max(ground.count, least))
         rounds, allowance = self._rounds(ground)
         ground = replace(ground, allowance=allowance)
         state = yield from self._start(ground)
-        model = PrivateKMeansModel(
-            ground, self.recipe, self.preamble.count is not None, self.preamble.cap_weight
-        )
+        model = PrivateKMeansModel(ground, self.recipe)
         each = len(cluster_releases(self.recipe, *state.centres.shape))
         em = PrivateEM(
             model,
             state,
             rounds,
-            lambda t: allowance.noise("em", ground.rows, each * rounds),
+            lambda t: ground.noise("em", each * rounds),
             LateMean(state, rounds, "centres"),
             "k-means",
         )
         state = yield from em.stages()
-        return PrivateKMeansFit(ground.region.to_data(state.centres), rounds, ground)
+        return PrivateFit(ground.region.to_data(state.centres), ground, rounds)
 
     def _start(self, ground: Ground) -> Generator[Stage, Release[Any], SpreadClusters]:
         region, d, k = ground.region, self.preamble.d, self.clusters
@@ -214,21 +203,13 @@ class PrivateKMeansPlan:
             return SpreadClusters(centres, region.reach / math.sqrt(d) * narrower)
         # Given bounds are taken to be filled; estimated ones are some eight scales away.
         guess = 1 / 3 if self.preamble.region is not None else 1 / 30
-        frame = ClusterFrame(PrivateGaussian(ground, self.preamble.cap_weight), guess)
+        frame = ClusterFrame(PrivateGaussian(ground), guess)
         # Gaussian noise has no place in a pure fit, whose bounds are given: they are filled.
         pure = self.preamble.pure
         middle, covariance = filled(region) if pure else (yield from frame.stages())
         if self.recipe in _GRIDDED:
-            start = GridStart(
-                region,
-                ground.count,
-                region.inside(middle[None])[0],
-                covariance,
-                k,
-                ground.allowance.noise("grid", ground.rows),
-                self.rng,
-                self.preamble.cap_weight,
-            )
+            inside = region.inside(middle[None])[0]
+            start = GridStart(ground, inside, covariance, k, self.rng)
             centres, square = yield from start.stages()
             return SpreadClusters(centres, max(math.sqrt(square / d), _NARROWEST))
         centres = region.inside(pack(middle, covariance, k, self.rng))

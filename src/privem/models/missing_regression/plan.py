@@ -13,7 +13,7 @@ from ...blocks.bounding import PRODUCT, best_radius
 from ...blocks.shrinkage import clip_radius, james_stein, operator_noise, soften
 from ...budget import Allowance, Part
 from ...core import Release, Stage
-from ...em import ExactEM, Fit, PrivateEM
+from ...em import ExactEM, Fit, PrivateEM, gains_less
 from ...ground import Ground, NormBounds, Preamble
 from ...linalg import smat
 from ...noise.exact import Exact
@@ -84,7 +84,7 @@ class MissingPlan:
             MissingCovariateModel(self.variance, floor),
             Symmetric(beta, variance),
             self.max_iter,
-            lambda change, old, new: abs(change) < self.tol,
+            gains_less(self.tol),
         )
         return (yield from em.stages())
 

@@ -17,12 +17,11 @@ from ...data.table import Table
 from ...em import Fit
 from ...estimator.density import OfBlock, TargetDensity, log_sums, shares
 from ...estimator.inits import given_weights
-from ...estimator.warnings import advise_at_end
-from ...ground import ESTIMATED, Preamble
+from ...ground import ESTIMATED, Preamble, PrivateFit
 from ...parameters import check_array_shape, check_float, check_int, check_one_start
 from ...tree import Array
 from .model import Regressions
-from .plan import PrivateRegressionsFit, PrivateRegressionsPlan, RegressionMixturePlan
+from .plan import Lines, PrivateRegressionsPlan, RegressionMixturePlan
 
 __all__ = ["RegressionMixture"]
 
@@ -128,11 +127,7 @@ class RegressionMixture(TargetDensity):
     def _private_plan(self, table: Table, terms: Terms) -> PrivateRegressionsPlan:
         d = self.n_features_in_
         region, sides = _join(self._region(d), self._target_region(), d)
-        if self._local and region is None:
-            raise ValueError(
-                "trust='local' needs bounds and target_bounds: nobody may look at all records to "
-                "find them"
-            )
+        self._refuse_search(region is None)
         return PrivateRegressionsPlan(
             Preamble.of(terms, table.people, d + 1, region),
             self.n_components,
@@ -145,23 +140,16 @@ class RegressionMixture(TargetDensity):
         )
 
     def _set_private(
-        self, result: PrivateRegressionsFit, plan: PrivateRegressionsPlan, terms: Terms
+        self, result: PrivateFit[Lines], plan: PrivateRegressionsPlan, terms: Terms
     ) -> None:
         k = self.n_components
-        self.coef_, self.intercept_ = result.slopes, result.intercepts
-        self.weights_, self.noise_variance_ = result.weights, result.variances
-        self.n_iter_, self.structure_ = result.structure.iterations, result.structure.name
+        self.weights_, self.coef_, self.intercept_, self.noise_variance_ = result.state
+        self.n_iter_, self.structure_ = result.iterations, result.structure
         if self.structure_ != "single" or (plan.start is not None and k > 1):
             self.structure_ = "full"  # a given start is heeded however large the noise
         elif k > 1:
-            # From the noise and the paid count alone: it says nothing else about the data.
-            how = "about " if plan.preamble.count is None else ""
-            advise_at_end(
-                f"{how}{result.ground.count:,.0f} records are too few for {k} regressions at "
-                f"epsilon={terms.epsilon:g}{', trust local' if self._local else ''}: all of them "
-                "are one (structure_ is 'single'); use more records, fewer features or a larger "
-                "epsilon",
-            )
+            instead = "all of them are one (structure_ is 'single'); "
+            self._say_few(result.ground, terms, f"{k} regressions", instead)
         self._say_found(result.ground, [*self._names(), "the target"])
         low, high = result.ground.region.sides
         self.bounds_ = (low[:-1], high[:-1])
@@ -225,7 +213,7 @@ class RegressionMixture(TargetDensity):
         self._target_region()
         check_one_start(self.n_init)
 
-    def _given_start(self) -> tuple[Array, Array, Array, Array] | None:
+    def _given_start(self) -> Lines | None:
         given = (self.weights_init, self.coef_init, self.intercept_init, self.noise_variance_init)
         if all(part is None for part in given):
             return None

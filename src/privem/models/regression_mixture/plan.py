@@ -19,8 +19,8 @@ from ...blocks.sensitivity import MomentWeights
 from ...blocks.shrinkage import clip_radius
 from ...budget import Allowance, Part
 from ...core import Release, Stage
-from ...em import ExactEM, Fit, LateMean, PrivateEM
-from ...ground import Ground, Preamble
+from ...em import ExactEM, Fit, LateMean, PrivateEM, gains_less
+from ...ground import Ground, Preamble, PrivateFit
 from ...linalg import floor_eigenvalues, invert_cholesky
 from ...noise.exact import Exact
 from ...tree import Array
@@ -69,6 +69,10 @@ def spread(one: Regressions, axes: Array, k: int, rng: np.random.Generator) -> R
     return Regressions(np.full(k, 1 / k), coefficients, variances, one.whitener, one.centre)
 
 
+# Weights (K,), slopes (K, d), intercepts (K,) and variances (K,) in the data's units.
+Lines = tuple[Array, Array, Array, Array]
+
+
 @dataclass(frozen=True)
 class RegressionMixturePlan:
     """Frame, directions, EM until the log-likelihood gains less than ``tol``.
@@ -82,7 +86,7 @@ class RegressionMixturePlan:
     tol: float
     n_init: int
     rng: np.random.Generator
-    start: tuple[Array, Array, Array, Array] | None = None
+    start: Lines | None = None
     """Given weights, slopes, intercepts and variances, in the data's units."""
 
     def stages(self) -> Generator[Stage, Release[Any], Fit[Regressions]]:
@@ -106,7 +110,7 @@ class RegressionMixturePlan:
             else:
                 state = spread(one, axes if run == 0 else np.eye(q), k, self.rng)
             model = RegressionMixtureModel(floor)
-            em = ExactEM(model, state, self.max_iter, lambda gain, old, new: abs(gain) < self.tol)
+            em = ExactEM(model, state, self.max_iter, gains_less(self.tol))
             fit = yield from em.stages()
             best = fit if best is None or fit.objective > best.objective else best
         assert best is not None
@@ -121,18 +125,6 @@ def given(
     first = intercepts + slopes @ one.centre
     coefficients = np.concatenate([first[:, None], inside], axis=1)
     return Regressions(weights, coefficients, variances, one.whitener, one.centre)
-
-
-@dataclass(frozen=True)
-class PrivateRegressionsFit:
-    """Weights (K,), slopes (K, d), intercepts (K,), variances (K,) in the data's units. Public."""
-
-    weights: Array
-    slopes: Array
-    intercepts: Array
-    variances: Array
-    structure: Structure
-    ground: Ground
 
 
 @dataclass(frozen=True)
@@ -158,7 +150,7 @@ class PrivateRegressionsPlan:
     n_iter: int | None
     rng: np.random.Generator
     sides: tuple[Array, Array] | None = None
-    start: tuple[Array, Array, Array, Array] | None = None
+    start: Lines | None = None
     local: bool = False
     max_iter: int = MOST_ITERATIONS
 
@@ -173,16 +165,15 @@ class PrivateRegressionsPlan:
         releases = [("gaussian", k * (1 + q + pairs))] * self._planned
         return [*self.preamble.parts(), *parts, Part("em", left, releases)]
 
-    def stages(self, allowance: Allowance) -> Generator[Stage, Release[Any], PrivateRegressionsFit]:
+    def stages(self, allowance: Allowance) -> Generator[Stage, Release[Any], PrivateFit[Lines]]:
         """Generate the stages."""
         ground = yield from self.preamble.stages(allowance)
         ground = self._with_known(ground)
-        region, q, cap = ground.region, self.preamble.d, self.preamble.cap_weight
-        frame = PrivateGaussian(ground, cap)
-        mean, covariance = yield from frame.stages()
+        region, q = ground.region, self.preamble.d
+        mean, covariance = yield from PrivateGaussian(ground).stages()
         one = one_regression(mean, covariance, _UNIT_FLOOR)
         w = MomentWeights.balanced(q, clip_radius(q, _LOCAL_TAIL if self.local else _TAIL))
-        bounded = Bounded(region, w, cap)
+        bounded = Bounded(region, w, ground.cap_weight)
         structure = self._structure(w, ground)
         if self.components == 1 or (structure.single and self.start is None):
             # One regression (or noise that drowns any mixture): measured with all that is left.
@@ -193,7 +184,8 @@ class PrivateRegressionsPlan:
         else:
             start = yield from self._start(one, ground)
             state = yield from self._em(start, bounded, ground, structure.iterations)
-        return self._in_data(state, structure, ground)
+        lines = self._in_data(state, region)
+        return PrivateFit(lines, ground, structure.iterations, structure.name)
 
     def _with_known(self, ground: Ground) -> Ground:
         """The ground with those bounds that were known put back."""
@@ -235,30 +227,23 @@ class PrivateRegressionsPlan:
         region, k = ground.region, self.components
         if self.start is not None:
             return given(one, *_to_unit(self.start, region))
-        query = ResidualDirections(one, region, self.preamble.cap_weight)
-        noise = ground.allowance.noise("residuals", ground.rows)
-        release = yield Stage(query, noise, "residuals")
+        query = ResidualDirections(one, region, ground.cap_weight)
+        release = yield ground.stage(query, "residuals")
         blur = max(release.spread, 0.25 * math.sqrt(ground.count))
         axes = apart_along(release.statistics.second, self.preamble.d, k, blur)
         return spread(one, axes, k, self.rng)
 
     def _em(
-        self,
-        state: Regressions,
-        bounded: Bounded,
-        ground: Ground,
-        iterations: int,
+        self, state: Regressions, bounded: Bounded, ground: Ground, iterations: int
     ) -> Generator[Stage, Release[Any], Regressions]:
         """EM, and the mean of the second half of the iterates."""
         model = RegressionMixtureModel(_UNIT_FLOOR, bounded, ground.count)
-        noise = ground.allowance.noise("em", ground.rows, iterations)
+        noise = ground.noise("em", iterations)
         path = LateMean(state, iterations, "weights", "coefficients", "variances")
         return (yield from PrivateEM(model, state, iterations, lambda t: noise, path).stages())
 
-    def _in_data(
-        self, state: Regressions, structure: Structure, ground: Ground
-    ) -> PrivateRegressionsFit:
-        region, k = ground.region, self.components
+    def _in_data(self, state: Regressions, region: Region) -> Lines:
+        k = self.components
         slopes, intercepts = state.in_data()
         x, y = region.scale[:-1], float(region.scale[-1])
         slopes = slopes * (y / x)
@@ -267,12 +252,10 @@ class PrivateRegressionsPlan:
         if len(weights) < k:
             weights, variances = np.full(k, 1 / k), np.repeat(variances, k)
             slopes, intercepts = np.repeat(slopes, k, axis=0), np.repeat(intercepts, k)
-        return PrivateRegressionsFit(weights, slopes, intercepts, variances, structure, ground)
+        return weights, slopes, intercepts, variances
 
 
-def _to_unit(
-    start: tuple[Array, Array, Array, Array], region: Region
-) -> tuple[Array, Array, Array, Array]:
+def _to_unit(start: Lines, region: Region) -> Lines:
     weights, slopes, intercepts, variances = start
     y = float(region.scale[-1])
     first = (intercepts + slopes @ region.centre[:-1] - region.centre[-1]) / y

@@ -110,11 +110,7 @@ class GradientEstimator(Estimator):
         self, table: Table, terms: Terms, settings: GradientSettings, bounds: NormBounds
     ) -> Preamble:
         """The count alone: these plans find their own regions."""
-        if self._local and bounds.needed:
-            both = " and target_bounds" if self._target else ""
-            raise ValueError(
-                f"trust='local' needs bounds{both}: nobody may look at all records to find them"
-            )
+        self._refuse_search(bounds.needed)
         count = table.people.public_count(terms.neighbours)
         if count is not None and settings.iterations > count:
             raise ValueError(
@@ -141,13 +137,8 @@ class GradientEstimator(Estimator):
                 ", or use more records or a larger epsilon",
             )
         if result.lost:
-            # From the noise and the paid count alone: it says nothing about the data unpaid for.
-            how = "about " if plan.preamble.count is None else ""
-            advise_at_end(
-                f"{how}{ground.count:,.0f} records are too few for a start in {plan.settings.d} "
-                f"dimensions at epsilon={terms.epsilon:g}: its direction is mostly noise; give "
-                "init=, or use more records, fewer features or a larger epsilon",
-            )
+            instead = "its direction is mostly noise; give init=, or "
+            self._say_few(ground, terms, f"a start in {plan.settings.d} dimensions", instead)
 
     def _set_exact(self, result: Fit[Symmetric], table: Table) -> None:
         self._set_beta(result.state)

@@ -118,7 +118,7 @@ class GradientSettings:
         bounding = self._bounding(moment, batch)
         model = GradientEM(ground, gradient, bounding, start, self.step, cells)
         path = LateMean(start, self.iterations, *["beta"] * self.averaging)
-        noise = ground.allowance.noise("em", ground.rows)
+        noise = ground.noise("em")
         return PrivateEM(model, start, self.iterations, lambda t: noise, path, "step")
 
     def _bounding(self, moment: float, count: float) -> Bounding:
@@ -130,7 +130,7 @@ class GradientSettings:
 
 def iteration_noise(ground: Ground) -> Callable[[int], Discrete]:
     """The noise of each iteration, whose parts are named ``"EM 1"``, ``"EM 2"``, ..."""
-    return lambda t: ground.allowance.noise(f"EM {t + 1}", ground.rows)
+    return lambda t: ground.noise(f"EM {t + 1}")
 
 
 def em_noise(ground: Ground) -> float:

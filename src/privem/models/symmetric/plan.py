@@ -14,8 +14,8 @@ from ...blocks.gradient import Gradient
 from ...blocks.moments import FramePlan
 from ...budget import Allowance, Part
 from ...core import Release, Stage
-from ...em import ExactEM, Fit, PrivateEM
-from ...ground import Ground, NormBounds, Preamble
+from ...em import ExactEM, Fit, PrivateEM, gains_less
+from ...ground import Ground, NormBounds, Preamble, PrivateFit
 from ...tree import Array
 from .gradient_em import ClippedEM, GradientSettings, em_noise, iteration_noise
 from .model import Symmetric, SymmetricModel
@@ -60,7 +60,7 @@ class SymmetricPlan:
         floor = _LEAST * unit if unit > 0 else 1.0
         start = yield from exact_start(second, self.regression, self.variance, self.init, floor)
         model = SymmetricModel(self.regression, self.variance, floor)
-        em = ExactEM(model, start, self.max_iter, lambda change, old, new: abs(change) < self.tol)
+        em = ExactEM(model, start, self.max_iter, gains_less(self.tol))
         fit = yield from em.stages()
         if self.init is not None:
             return fit
@@ -69,11 +69,9 @@ class SymmetricPlan:
 
 
 @dataclass(frozen=True)
-class GradientFit:
-    """Coefficients and variance in the data's units, and how they came about. All public."""
+class GradientFit(PrivateFit[Symmetric]):
+    """Coefficients and variance, and what else was found."""
 
-    state: Symmetric
-    ground: Ground
     lost: bool = False
     """Whether the start's direction is mostly noise, as far as the noise level tells."""
     missing: Array | None = None
@@ -127,7 +125,7 @@ class PrivateSymmetricPlan:
         state: Symmetric = yield from self._em(ground, start).stages()
         if start.whitener is not None:
             state = replace(state, beta=start.whitener @ state.beta)
-        return GradientFit(state, ground, self.start.lost(ground))
+        return GradientFit(state, ground, lost=self.start.lost(ground))
 
     def _em(self, ground: Ground, start: Start) -> PrivateEM[Any]:
         settings, state, squares = self.settings, start.state, start.squares
