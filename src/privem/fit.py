@@ -86,7 +86,7 @@ def fit_privately(estimator: Any, table: Any) -> None:
     forget(estimator, (*_PRIVATE, *_EXACT))
     with estimator._progress():
         result = pay(funded, meter, table.source(estimator.n_jobs), estimator._watch)
-    estimator._set_private(result, plan, terms)
+    estimator._set_private(result)
     known = {**people.public(terms.neighbours), **estimator._known(plan, terms)}
     known |= limits(terms, people.weighted) | estimator._known_types()
     trust = "local" if local else "central"

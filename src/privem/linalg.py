@@ -122,3 +122,14 @@ def gamma(k: float) -> float:
     if k * U >= 0.5:
         return math.inf
     return k * U / (1 - k * U)
+
+
+def positive(vectors: Array) -> Array:
+    """Vectors (..., d) with the sign that makes the largest entry of each positive.
+
+    An eigenvector's sign is arbitrary: rounding must not decide.
+    """
+    largest = np.take_along_axis(
+        vectors, np.argmax(np.abs(vectors), axis=-1, keepdims=True), axis=-1
+    )
+    return np.asarray(vectors * np.where(largest < 0, -1.0, 1.0))

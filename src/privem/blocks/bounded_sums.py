@@ -22,11 +22,12 @@ from ..linalg import svec, symmetric_pairs, symmetric_scale
 from ..tree import Array
 from . import conditions
 from .region import Region
-from .sensitivity import capped
+from .sensitivity import UP, capped, moved
 
 Sums = TypeVar("Sums")
 
-UP = 1 + 2.0**-40  # upward margin on every sensitivity
+# On weights of an exact fit; a number, as federations carry no infinity.
+NO_CAP = 2.0**100
 # More than any plan asks for, and few enough to hold.
 _MOST_CELLS = 2**20
 
@@ -158,16 +159,18 @@ class OuterSum(ABC):
         """The sums from the vector of their numbers."""
         return SecondMoments(vector)
 
+    def largest(self, low: Array, high: Array) -> Array:
+        """No entry of h v v' is beyond one; off the diagonal it is packed times sqrt(2)."""
+        return np.full(self.size, 1.5)
+
 
 def one_group(query: Any, name: str, neighbours: str, added: float, replaced: float) -> list[Group]:
     """All numbers of a query as one group.
 
     ``added`` and ``replaced``: how far one record of weight one moves their sum, in L2.
     """
-    moved = {"add-remove": added, "replace-one": replaced}
-    if neighbours not in moved:
-        raise ValueError(f"neighbours must be 'add-remove' or 'replace-one', got {neighbours!r}")
-    return [Group(name, slice(0, query.size), moved[neighbours] * query.cap_weight * UP)]
+    bound = moved(neighbours, added, replaced) * query.cap_weight * UP
+    return [Group(name, slice(0, query.size), bound)]
 
 
 def check_weights(cap_weight: float, cell: Cell | None, private: bool) -> None:

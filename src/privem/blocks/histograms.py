@@ -26,9 +26,8 @@ from ..core import Block, Group, Scratch
 from ..linalg import U
 from ..tree import Array
 from . import conditions
-from .bounded_sums import UP
 from .conditions import need, shaped
-from .sensitivity import capped
+from .sensitivity import UP, capped, moved
 
 # The number of records is taken to be below this: public knowledge about any data set there is.
 MOST_ROWS = 2.0**36
@@ -91,6 +90,14 @@ class Histogram:
     counts: Array
 
 
+class _Counts:
+    """What the queries that count records in cells share."""
+
+    def rounding(self, rows: float) -> float:
+        """Whole numbers: no rounding error."""
+        return 0.0
+
+
 def _histogram(cells: Array, size: int) -> Histogram:
     """Count (b, d) integer cells."""
     d = cells.shape[1]
@@ -99,7 +106,7 @@ def _histogram(cells: Array, size: int) -> Histogram:
 
 
 @dataclass(frozen=True)
-class OctaveQuery:
+class OctaveQuery(_Counts):
     """Octaves of differences. Blocks hold one row per *pair* of records (``view``).
 
     Sensitivity. The matching is uniformly random and secret. Replacing a record changes one pair:
@@ -126,17 +133,13 @@ class OctaveQuery:
         """One group; the bound is derived above."""
         return [Group("octaves", slice(0, self.d * OCTAVES), math.sqrt(2 * self.d) * UP)]
 
-    def rounding(self, rows: float) -> float:
-        """Whole numbers: no rounding error."""
-        return 0.0
-
     def check(self, d: int, private: bool) -> None:
         """Of all columns."""
         need(self.d == d)
 
 
 @dataclass(frozen=True)
-class PlaceQuery:
+class PlaceQuery(_Counts):
     """Bins of a given width, counted modulo ``cells``.
 
     Parameters
@@ -184,12 +187,8 @@ class PlaceQuery:
     def groups(self, neighbours: str) -> list[Group]:
         """One group; the bound is derived above."""
         d = len(self.width)
-        bound = math.sqrt(2 * d if neighbours == "replace-one" else d) * UP
+        bound = math.sqrt(moved(neighbours, d, 2 * d)) * UP
         return [Group("places", slice(0, d * self.cells), bound)]
-
-    def rounding(self, rows: float) -> float:
-        """Whole numbers: no rounding error."""
-        return 0.0
 
     def check(self, d: int, private: bool) -> None:
         """Bins have a width, and the number of cells is a power of two."""
@@ -204,7 +203,7 @@ def upper_edge(cell: int) -> float:
 
 
 @dataclass(frozen=True)
-class NormQuery:
+class NormQuery(_Counts):
     """Half octaves of norms; ``widths``: how many columns each part has.
 
     Sensitivity. A record adds one to one cell per part: sqrt(parts). Replacing it moves one count
@@ -236,12 +235,8 @@ class NormQuery:
     def groups(self, neighbours: str) -> list[Group]:
         """One group; the bound is derived above."""
         parts = len(self.widths)
-        moved = math.sqrt(2 * parts if neighbours == "replace-one" else parts)
-        return [Group("norms", slice(0, parts * HALF_OCTAVES), moved * UP)]
-
-    def rounding(self, rows: float) -> float:
-        """Whole numbers: no rounding error."""
-        return 0.0
+        bound = math.sqrt(moved(neighbours, parts, 2 * parts)) * UP
+        return [Group("norms", slice(0, parts * HALF_OCTAVES), bound)]
 
     def check(self, d: int, private: bool) -> None:
         """One or two parts, which are all columns."""

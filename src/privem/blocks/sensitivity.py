@@ -76,7 +76,15 @@ from ..tree import Array
 from . import conditions
 from .region import Region
 
-_UP = 1 + 2.0**-40  # upward margin on every sensitivity
+UP = 1 + 2.0**-40  # upward margin on every sensitivity
+
+
+def moved(neighbours: str, added: float, replaced: float) -> float:
+    """How far a record moves a sum: one that is added or removed, or one that is replaced."""
+    moves = {"add-remove": added, "replace-one": replaced}
+    if neighbours not in moves:
+        raise ValueError(f"neighbours must be 'add-remove' or 'replace-one', got {neighbours!r}")
+    return moves[neighbours]
 
 
 def capped(weight: Array | None, cap: float, rows: int) -> Array | None:
@@ -129,17 +137,12 @@ class MomentWeights:
 
     def l2(self, neighbours: str, shared: bool = False) -> float:
         """L2 sensitivity of the joint release, rounded up; ``shared``: one factor per record."""
-        match neighbours:
-            case "add-remove":
-                return math.sqrt(self.bound) * _UP
-            case "replace-one" if shared:
-                r = self.radius
-                case_a = self.w1 * self.w1 <= 2 * self.w0 * self.w2
-                case_b = self.w2 == 0 and self.w1 * r <= self.w0
-                return math.sqrt((2 if case_a or case_b else 4) * self.bound) * _UP
-            case "replace-one":
-                return math.sqrt(2 * self.bound + 2 * max(0.0, -self._lowest())) * _UP
-        raise ValueError(f"neighbours must be 'add-remove' or 'replace-one', got {neighbours!r}")
+        replaced = 2 * self.bound + 2 * max(0.0, -self._lowest())
+        if shared:
+            case_a = self.w1 * self.w1 <= 2 * self.w0 * self.w2
+            case_b = self.w2 == 0 and self.w1 * self.radius <= self.w0
+            replaced = (2 if case_a or case_b else 4) * self.bound
+        return math.sqrt(moved(neighbours, self.bound, replaced)) * UP
 
     def _lowest(self) -> float:
         """Minimum of h(c) = w0^2 + w1^2 c + w2^2 c^2 over |c| <= r^2."""
@@ -209,7 +212,7 @@ def apart(part: str, kind: str, shape: str, neighbours: str, d: int, radius: flo
         case "total", _:
             one, both = radius * (1.0 if l2 else math.sqrt(d)), 2.0
         case "second", "spherical":
-            return radius**2 * _UP
+            return radius**2 * UP
         case "second", "diag":
             one, both = radius**2, math.sqrt(2.0)
         case "second", _:
@@ -217,4 +220,4 @@ def apart(part: str, kind: str, shape: str, neighbours: str, d: int, radius: flo
             one, both = radius**2 * (1.0 if l2 else 1 - half + half * d), math.sqrt(2.0)
         case _:
             raise ValueError(f"unknown part {part!r}")
-    return one * ((both if l2 else 2.0) if replace else 1.0) * _UP
+    return one * ((both if l2 else 2.0) if replace else 1.0) * UP

@@ -138,7 +138,7 @@ class Estimator(WithLineage):
         """The plan of a private fit."""
 
     @abstractmethod
-    def _set_private(self, result: Any, plan: Any, terms: Terms) -> None:
+    def _set_private(self, result: Any) -> None:
         """Set what a private fit has found."""
 
     @property
@@ -285,10 +285,10 @@ class Estimator(WithLineage):
                 ConvergenceWarning,
             )
 
-    def _set_bounds(self, ground: Ground, given: bool) -> None:
+    def _set_bounds(self, ground: Ground) -> None:
         """Set ``bounds_`` from the ground of a private fit; say where none were found."""
         self.bounds_ = ground.region.sides
-        if given and not ground.region.ball:
+        if ground.found is None and not ground.region.ball:
             # As they were given: to unit coordinates and back, they would lose a last digit.
             low, high = (np.broadcast_to(s, ground.region.d) for s in self._ordered_bounds())
             self.bounds_ = (low.astype(np.float64), high.astype(np.float64))
@@ -305,7 +305,7 @@ class Estimator(WithLineage):
             "bounds=, or use more records or a larger epsilon"
         )
 
-    def _say_few(self, ground: Ground, terms: Terms, wanted: str, instead: str) -> None:
+    def _say_few(self, ground: Ground, wanted: str, instead: str) -> None:
         """Advise of noise that hides what was wanted.
 
         From the noise and the paid count alone: it says nothing else about the data.
@@ -313,7 +313,7 @@ class Estimator(WithLineage):
         how, local = "" if ground.fixed_count else "about ", ", trust local" * self._local
         advise_at_end(
             f"{how}{ground.count:,.0f} records are too few for {wanted} at "
-            f"epsilon={terms.epsilon:g}{local}: {instead}use more records, fewer features or a "
+            f"epsilon={self.epsilon:g}{local}: {instead}use more records, fewer features or a "
             "larger epsilon"
         )
 

@@ -8,7 +8,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..blocks.region import Region
-from ..tree import Array
 
 # Within this much of its mean lie two thirds of a standard normal: bounds must leave room for it.
 _ROOM = 1.0
@@ -30,7 +29,7 @@ def unlike_standard_normal(region: Region | None, names: Sequence[str]) -> list[
     """
     if region is None:
         return []
-    low, high = _sides(region)
+    low, high = region.sides
     centred = (low <= -_ROOM) & (high >= _ROOM) & ~off_centre(region)
     odd = ~centred | ((high - low) / 2 > _WIDE)
     if region.ball:
@@ -44,9 +43,5 @@ def unlike_standard_normal(region: Region | None, names: Sequence[str]) -> list[
 
 def off_centre(region: Region) -> NDArray[np.bool_]:
     """Which columns' bounds lie to one side of zero, by more than half their half width."""
-    low, high = _sides(region)
+    low, high = region.sides
     return np.asarray(np.abs(low + high) > (high - low) / 2)
-
-
-def _sides(region: Region) -> tuple[Array, Array]:
-    return region.to_data(-region.limit), region.to_data(region.limit)

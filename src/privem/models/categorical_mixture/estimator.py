@@ -29,8 +29,6 @@ from ...parameters import (
 from .model import Classes, ClassQuery, block_rows
 from .plan import ExactClasses, PrivateClasses
 
-__all__ = ["CategoricalMixture"]
-
 _LOCAL_ROUNDS, _MOST_ROUNDS = 4, 20
 
 
@@ -137,7 +135,7 @@ class CategoricalMixture(Synthetic, Components, DensityMixin):  # type: ignore[m
         known = (self._sizes, self.n_components, self.n_iter, most)
         return PrivateClasses(preamble, *known, self._rng())
 
-    def _set_private(self, result: PrivateFit[Classes], plan: PrivateClasses, terms: Terms) -> None:
+    def _set_private(self, result: PrivateFit[Classes]) -> None:
         self._set_classes(result.state)
         self.n_iter_ = result.iterations
 

@@ -27,24 +27,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...blocks import conditions
-from ...blocks.sensitivity import capped
+from ...blocks.sensitivity import UP, capped, moved
 from ...blocks.shrinkage import james_stein
 from ...core import Block, Group, Release, Scratch
 from ...kernels.mixture import log_normaliser
 from ...linalg import gamma, smat, svec
 from ...tree import Array
 
-__all__ = [
-    "CategoricalModel",
-    "ClassQuery",
-    "ClassSums",
-    "Classes",
-    "Pairs",
-    "PairsQuery",
-    "spectral_classes",
-]
-
-_UP = 1 + 2.0**-40
 _TINY = 1e-10  # the smallest probability an exact fit may have
 _LEAST_PART = 0.02  # a class never counts for less than this share of an equal part
 
@@ -131,8 +120,8 @@ class ClassQuery:
     def groups(self, neighbours: str) -> list[Group]:
         """One group; derived above."""
         k, p = self.state.profiles.shape
-        moved = math.sqrt(_twice(neighbours) * (1 + len(self.sizes)))
-        return [Group("classes", slice(0, k * (1 + p)), moved * (self.cap_weight or 1.0) * _UP)]
+        bound = math.sqrt(moved(neighbours, 1, 2) * (1 + len(self.sizes)))
+        return [Group("classes", slice(0, k * (1 + p)), bound * (self.cap_weight or 1.0) * UP)]
 
     def rounding(self, rows: float) -> float:
         """Per record: what the log joint's rounding does to responsibilities, and the sums'.
@@ -194,8 +183,8 @@ class PairsQuery:
     def groups(self, neighbours: str) -> list[Group]:
         """One group; derived above."""
         p = sum(self.sizes)
-        moved = math.sqrt(_twice(neighbours)) * (self.cap_weight or 1.0) * _UP
-        return [Group("pairs", slice(0, p * (p + 1) // 2), moved)]
+        bound = math.sqrt(moved(neighbours, 1, 2)) * (self.cap_weight or 1.0) * UP
+        return [Group("pairs", slice(0, p * (p + 1) // 2), bound)]
 
     def rounding(self, rows: float) -> float:
         """Sums of zeros and weights, over d, times sqrt(2): all terms are positive."""
@@ -220,15 +209,6 @@ def _check_codes(sizes: tuple[int, ...], cap_weight: float | None, d: int, priva
     conditions.need((cap_weight is not None) == private)
     if cap_weight is not None:
         conditions.ordinary(cap_weight)
-
-
-def _twice(neighbours: str) -> int:
-    try:
-        return {"add-remove": 1, "replace-one": 2}[neighbours]
-    except KeyError:
-        raise ValueError(
-            f"neighbours must be 'add-remove' or 'replace-one', got {neighbours!r}"
-        ) from None
 
 
 @dataclass(frozen=True)

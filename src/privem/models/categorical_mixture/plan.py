@@ -17,8 +17,6 @@ from ...noise.exact import Exact
 from . import model as lca
 from .model import CategoricalModel, Classes, ClassQuery, PairsQuery
 
-__all__ = ["ExactClasses", "PrivateClasses"]
-
 _PAIRS_SHARE = 0.15
 
 

@@ -152,12 +152,10 @@ class FactorAnalysis(
         recipe = "joint" if self.mechanism == "auto" and d > _MOST_FRAMED else self.mechanism
         return PrivateCovariancePlan(self._preamble(table, terms), recipe)
 
-    def _set_private(
-        self, result: PrivateFit[Gaussian], plan: PrivateCovariancePlan, terms: Terms
-    ) -> None:
+    def _set_private(self, result: PrivateFit[Gaussian]) -> None:
         mean, covariance = result.state
         self._from_covariance(mean, Whole(covariance), result.ground.count)
-        self._set_bounds(result.ground, plan.preamble.region is not None)
+        self._set_bounds(result.ground)
 
     def _shape(self, d: int) -> tuple[int, Any]:
         """Number of factors and checked starting noise variances."""

@@ -14,6 +14,7 @@ from typing import Protocol
 import numpy as np
 from scipy.linalg import eigh
 
+from ...linalg import positive
 from ...tree import Array
 
 # Scikit-learn's guard against a noise variance of zero.
@@ -156,15 +157,9 @@ def eigen_updates(covariance: Covariance, start: Factors) -> Iterator[Factors]:
         score = -0.5 * (d * np.log(2 * np.pi) + np.log(psi).sum() + trace + explained)
         components = np.zeros((q, d))
         lengths = np.sqrt(np.maximum(values - 1.0, 0.0))
-        components[: len(values)] = lengths[:, None] * _signed(vectors).T * root
+        components[: len(values)] = lengths[:, None] * positive(vectors.T) * root
         began, psi = psi, np.maximum(variance - np.sum(components**2, axis=0), _SMALL)
         yield Factors(components, psi, float(score), began)
-
-
-def _signed(vectors: Array) -> Array:
-    """An eigenvector's sign is arbitrary: make its largest entry positive."""
-    largest = np.argmax(np.abs(vectors), axis=0)
-    return vectors * np.where(vectors[largest, np.arange(vectors.shape[1])] < 0, -1.0, 1.0)
 
 
 def em_updates(covariance: Covariance, start: Factors) -> Iterator[Factors]:

@@ -22,7 +22,7 @@ from sklearn.base import DensityMixin
 from sklearn.utils.validation import check_is_fitted
 
 from ...blocks.region import Region
-from ...blocks.sensitivity import capped
+from ...blocks.sensitivity import UP, capped, moved
 from ...budget import Allowance, Part, Terms
 from ...core import Block, Group, Release, Scratch, Stage
 from ...estimator.base import Estimator
@@ -37,7 +37,6 @@ from ...statement import Statement
 from ...tree import Array
 from .model import Mixture, MixtureQuery
 
-_UP = 1 + 2.0**-40
 # Far beyond any record, and still a number when whitened and squared.
 _HUGE = 1e100
 # How far exp and log may differ from one place in a block to another; they err by a few 2^-53.
@@ -118,12 +117,8 @@ class LogDensityQuery:
 
     def groups(self, neighbours: str) -> list[Group]:
         """A record adds a number in [-w/2, w/2]; two of them are at most w apart."""
-        if neighbours not in ("add-remove", "replace-one"):
-            raise ValueError(
-                f"neighbours must be 'add-remove' or 'replace-one', got {neighbours!r}"
-            )
-        half = (self.high - self.low) / 2 * (2.0 if neighbours == "replace-one" else 1.0)
-        return [Group("score", slice(0, 1), half * self.cap_weight * _UP)]
+        bound = (self.high - self.low) / 2 * moved(neighbours, 1.0, 2.0)
+        return [Group("score", slice(0, 1), bound * self.cap_weight * UP)]
 
     def rounding(self, rows: float) -> float:
         """Where a record stands may move its value a little; and a rounding per row of a block."""
@@ -299,7 +294,7 @@ class MixtureDensity(Components, DensityMixin, PrivatelyScored):  # type: ignore
     covariances_: Array
 
     def _log_joint(self) -> OfBlock:
-        query = MixtureQuery.for_evaluation(self._mixture())
+        query = MixtureQuery.for_evaluation(self._density())
         return lambda block, scratch: query.log_joint(block.X, scratch)
 
     def aic(self, X: Any) -> float:
@@ -312,11 +307,8 @@ class MixtureDensity(Components, DensityMixin, PrivatelyScored):  # type: ignore
         densities = self.score_samples(X)
         return float(-2 * densities.sum() + self._n_parameters() * np.log(len(densities)))
 
-    def _mixture(self) -> Mixture:
-        return Mixture(self.covariance_type, self.weights_, self.means_, self.covariances_)
-
     def _density(self) -> Mixture:
-        return self._mixture()
+        return Mixture(self.covariance_type, self.weights_, self.means_, self.covariances_)
 
     def _n_parameters(self) -> int:
         k, d = self.means_.shape

@@ -245,15 +245,13 @@ class GaussianMixture(Synthetic, MixtureDensity):
             self.max_iter,
         )
 
-    def _set_private(
-        self, result: PrivateFit[Mixture], plan: PrivateMixturePlan, terms: Terms
-    ) -> None:
+    def _set_private(self, result: PrivateFit[Mixture]) -> None:
         self._set_mixture(result.state)
         self.n_iter_, self.structure_ = result.iterations, result.structure
-        self._set_bounds(result.ground, plan.preamble.region is not None)
+        self._set_bounds(result.ground)
         if self.structure_ == "single" and self.n_components > 1:
             instead = "all of them are one Gaussian (structure_ is 'single'); "
-            self._say_few(result.ground, terms, f"{self.n_components} components", instead)
+            self._say_few(result.ground, f"{self.n_components} components", instead)
 
     def fit_predict(
         self, X: Any, y: Any = None, sample_weight: Any = None, *, groups: Any = None
@@ -275,7 +273,7 @@ class GaussianMixture(Synthetic, MixtureDensity):
         check_is_fitted(self)
         check_samples(n_samples)
         rng = check_random_state(self.random_state)
-        mixture = self._mixture()
+        mixture = self._density()
         counts = rng.multinomial(n_samples, mixture.weights / mixture.weights.sum())
         parts = []
         for k, count in enumerate(counts):
@@ -286,7 +284,7 @@ class GaussianMixture(Synthetic, MixtureDensity):
         return np.vstack(parts), np.repeat(np.arange(len(counts)), counts)
 
     def _marginals(self) -> tuple[Array, Array]:
-        return self.means_, self._mixture().deviations
+        return self.means_, self._density().deviations
 
     def _check_parameters(self) -> None:
         check_int("n_components", self.n_components, 1)
@@ -324,7 +322,7 @@ class GaussianMixture(Synthetic, MixtureDensity):
                 f"warm_start: the last fit had {len(self.means_)} components, "
                 f"n_components is {self.n_components}; fit a fresh estimator"
             )
-        return self._mixture(), self.lower_bound_
+        return self._density(), self.lower_bound_
 
     def _set_mixture(self, mixture: Mixture) -> None:
         self.weights_, self.means_ = mixture.weights, mixture.means

@@ -183,12 +183,10 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Es
             self.max_iter,
         )
 
-    def _set_private(
-        self, result: PrivateFit[Array], plan: PrivateKMeansPlan, terms: Terms
-    ) -> None:
+    def _set_private(self, result: PrivateFit[Array]) -> None:
         # A private start moves centres to where records are, so it counts where nothing follows it.
         self.cluster_centers_, self.n_iter_ = result.state, max(result.iterations, 1)
-        self._set_bounds(result.ground, plan.preamble.region is not None)
+        self._set_bounds(result.ground)
 
     def _assign(self, block: Block, scratch: Scratch) -> tuple[NDArray[np.int32], float]:
         """Labels and inertia of a block; distances from differences, so that no digits are lost."""

@@ -34,13 +34,12 @@ from scipy.special import ndtr
 
 from ...blocks import conditions
 from ...blocks.region import Region
-from ...blocks.sensitivity import capped
+from ...blocks.sensitivity import UP, capped
 from ...core import Block, Group, Release, Scratch, Stage
 from ...ground import Ground
 from ...linalg import gamma
 from ...tree import Array
 
-_UP = 1 + 2.0**-40
 # More than any plan asks for, and few enough to hold.
 _LARGEST_GRID = 2**20
 
@@ -107,7 +106,7 @@ class GridQuery:
     def groups(self, neighbours: str) -> list[Group]:
         """One group; the bound is derived above."""
         one = math.sqrt(2.0) if neighbours == "replace-one" else 1.0
-        return [Group("cells", slice(0, self.size), one * self.cap_weight * _UP)]
+        return [Group("cells", slice(0, self.size), one * self.cap_weight * UP)]
 
     def rounding(self, rows: float) -> float:
         """Sums of weights, one after the other within a block; whole numbers do not err."""

@@ -23,7 +23,7 @@ from ...blocks.krylov import Krylov
 from ...blocks.moments import MANY_COLUMNS, Frame, FramePlan
 from ...core import Release, Stage
 from ...em import ExactEM, Fit
-from ...linalg import smat
+from ...linalg import positive, smat
 from ...noise.exact import Exact
 from ...tree import Array
 from .model import Clusters, ClusterSums, KMeansModel, NearestQuery
@@ -104,7 +104,7 @@ class SplitStart:
                 draw = self.rng.standard_normal(len(values))
                 axes.append(vectors @ (np.sqrt(values) * draw) / np.sqrt(len(values)))
             else:
-                axes.append(_positive(vectors[:, -1] * np.sqrt(values[-1])))
+                axes.append(positive(vectors[:, -1] * np.sqrt(values[-1])))
         return np.stack(axes)
 
     def _far_axes(
@@ -121,7 +121,7 @@ class SplitStart:
         values = self._above_rounding(values)
         if self.rng is None:
             axes = np.einsum("kj,kji->ki", vectors[:, :, -1], known.basis)
-            return _positive(axes * np.sqrt(values[:, -1:]))
+            return positive(axes * np.sqrt(values[:, -1:]))
         # sqrt(A) z = |z| sqrt(A) q_1, where q_1 = z / |z| is the first vector of the basis.
         along = np.einsum("kjm,km,km->kj", vectors, np.sqrt(values), vectors[:, 0])
         size = np.linalg.norm(begin, axis=1, keepdims=True) / np.sqrt(shape[1])
@@ -130,12 +130,6 @@ class SplitStart:
     def _above_rounding(self, values: Array) -> Array:
         """Below this a spread is rounding error: copies of one record are not to be split."""
         return np.where(values > 1e-12 * self.frame.scale, values, 0.0)
-
-
-def _positive(axes: Array) -> Array:
-    """An eigenvector's sign is arbitrary: its largest entry is made positive."""
-    largest = np.take_along_axis(axes, np.argmax(np.abs(axes), axis=-1, keepdims=True), axis=-1)
-    return np.asarray(axes * np.where(largest < 0, -1.0, 1.0))
 
 
 def _covariances(sums: ClusterSums) -> Array:

@@ -28,7 +28,7 @@ from ...em import LateMean, PrivateEM
 from ...ground import Ground, Preamble, PrivateFit
 from ...linalg import smat
 from ...tree import Array
-from ..gaussian_mixture.frame import PrivateGaussian, filled, frame_parts, pack
+from ..gaussian_mixture.frame import PrivateGaussian, filled, frame_parts, frame_size, pack
 from ..gaussian_mixture.model import Mixture
 from .grid import MOST_CELLS, GridStart
 from .model import PrivateKMeansModel, SpreadClusters
@@ -46,7 +46,7 @@ _FLOOR = 1e-6
 
 def frame_sizes(d: int) -> tuple[int, int]:
     """How many numbers the two releases have."""
-    return 2 + d, 1 + d + (d if d > _MOST_TURNED else d * (d + 1) // 2)
+    return 2 + d, frame_size(d, d > _MOST_TURNED)
 
 
 @dataclass(frozen=True)

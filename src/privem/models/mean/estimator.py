@@ -212,7 +212,7 @@ def private_mean(
         (terms.epsilon, terms.delta, failure),
     )
     funded, meter = fund(plan, terms, d if trust == "local" else None)
-    fit = pay(funded, meter, table.source(n_jobs))
+    mean, noise, bias = pay(funded, meter, table.source(n_jobs))
     public = people.public(relation) | limits(terms, weighted=False)
     if moment is not None:
         public["second moments about the centre"] = ", ".join(f"{t:g}" for t in moment)
@@ -223,9 +223,8 @@ def private_mean(
     statement = people.signed(statement)
     names = None if table.names is None else tuple(table.names)
     flat = d == 1 and np.ndim(x) == 1
-    value = float(fit.mean[0]) if flat else fit.mean
-    deviation = float(fit.deviation[0]) if flat else fit.deviation
-    return PrivateMean(value, statement, deviation, fit.bias, names)
+    value, deviation = (float(v[0]) if flat else v for v in (mean, noise))
+    return PrivateMean(value, statement, deviation, bias, names)
 
 
 def _per_column(name: str, value: Any, d: int) -> Array:
@@ -236,15 +235,6 @@ def _per_column(name: str, value: Any, d: int) -> Array:
     if not np.isfinite(numbers).all():
         raise ValueError(f"{name} must be finite")
     return np.array(numbers)
-
-
-@dataclass(frozen=True)
-class PrivateMeanFit:
-    """The mean; deviation of its noise; a bound on its bias in L2 if tau holds. All public."""
-
-    mean: Array
-    deviation: Array
-    bias: float
 
 
 @dataclass(frozen=True)
@@ -273,8 +263,10 @@ class PrivateMeanPlan:
         first = self.preamble
         return [*first.parts(), Part("mean", 1.0 - first.share(), [(first.kind, first.d)])]
 
-    def stages(self, allowance: Allowance) -> Generator[Stage, Release[Any], PrivateMeanFit]:
-        """Generate the stages."""
+    def stages(
+        self, allowance: Allowance
+    ) -> Generator[Stage, Release[Any], tuple[Array, Array, float]]:
+        """The mean; deviation of its noise; a bound on its bias in L2 if tau holds. All public."""
         d, centre = self.preamble.d, self.centre
         ground = yield from self.preamble.stages(allowance)
         count, noise = ground.count, ground.allowance.noise("mean", ground.rows)
@@ -296,4 +288,4 @@ class PrivateMeanPlan:
         assert release.deviation is not None
         deviation = unit * release.deviation.total / count
         bias = bias_bound(bounding, tau, d) * float(unit.max())
-        return PrivateMeanFit(mean, deviation, bias)
+        return mean, deviation, bias

@@ -148,8 +148,8 @@ class MissingCovariateRegression(TargetDensity, GradientEstimator):
         preamble = self._ungrounded(table, terms, settings, bounds)
         return PrivateMissingPlan(settings, preamble, bounds, missing)
 
-    def _set_private(self, result: GradientFit, plan: PrivateMissingPlan, terms: Terms) -> None:
-        super()._set_private(result, plan, terms)
+    def _set_private(self, result: GradientFit) -> None:
+        super()._set_private(result)
         self.missing_probability_ = result.missing
 
     def _known(self, plan: Any, terms: Terms) -> dict[str, str]:

@@ -139,7 +139,7 @@ class PrivateMissingPlan:
             start = self._begin(beta, total)
             state = yield from self._scoring(ground, missing, start, total + 2 * unsure).stages()
             state = state if known is None else Symmetric(state.beta, known)
-        return GradientFit(state, ground, missing=missing)
+        return GradientFit(state, ground, settings.iterations, missing=missing)
 
     def _scoring(
         self, ground: Ground, missing: Array, start: Symmetric, most: float

@@ -5,8 +5,8 @@ best, a record contributes h svec(v v'), h = (t - c)/(t + c) with a public c, v 
 Were the residuals plain noise, h would not depend on z; components whose coefficients differ by
 delta make them large where <z, delta> is large.
 
-*Sensitivity.* |h| <= 1 and |v| <= 1, so |h svec(v v')| <= 1: adding or removing a record moves the
-sum by at most 1, replacing one (h may change its sign) by at most 2.
+*Sensitivity.* |h| <= 1, of either sign, and |v| <= 1: derived in
+:class:`privem.blocks.bounded_sums.OuterSum`.
 """
 
 from __future__ import annotations
@@ -17,27 +17,16 @@ from dataclasses import dataclass
 import numpy as np
 
 from ...blocks import conditions
+from ...blocks.bounded_sums import OuterSum, one_group
 from ...blocks.region import Region
-from ...blocks.sensitivity import capped
 from ...core import Block, Group, Scratch
-from ...linalg import U, gamma, smat, svec
+from ...linalg import U, gamma, smat
 from ...tree import Array
 from .model import Regressions
 
-__all__ = ["ResidualDirections", "ResidualSums", "apart_along"]
-
-_UP = 1 + 2.0**-40
-
 
 @dataclass(frozen=True)
-class ResidualSums:
-    """Sum of h v v', packed."""
-
-    second: Array
-
-
-@dataclass(frozen=True)
-class ResidualDirections:
+class ResidualDirections(OuterSum):
     """See above; ``one`` is the single regression, c its variance, r = 1.5 sqrt(1 + d).
 
     ``region``: where private records are pulled, in whose unit coordinates ``one`` is.
@@ -49,35 +38,31 @@ class ResidualDirections:
     travels = ("one", "region", "cap_weight")
 
     @property
-    def _q(self) -> int:
+    def width(self) -> int:
+        """One entry per covariate, and the intercept."""
         return len(self.one.centre) + 1
 
     @property
     def block_rows(self) -> int:
         """Blocks of about half a megabyte."""
-        return int(np.clip(2**16 // (self._q + 1), 64, 4088)) // 8 * 8
+        return int(np.clip(2**16 // (self.width + 1), 64, 4088)) // 8 * 8
 
-    def __call__(self, block: Block, scratch: Scratch) -> ResidualSums:
-        """Sum a block."""
-        weight = block.weight
+    def vectors(self, block: Block, scratch: Scratch) -> tuple[Array, Array]:
+        """The vectors v (1 + d, b), and h (b,)."""
         if self.region is None:
             rows = np.asarray(block.X, dtype=np.float64).T
         else:
             rows = self.region.to_unit(block.X, scratch).T
-            weight = capped(weight, self.cap_weight, len(block.X))
         white, residuals, _ = self.one.log_joint(rows[:-1], rows[-1])
         v = np.concatenate([np.ones((1, white.shape[1])), white])
-        radius = 1.5 * math.sqrt(self._q)
+        radius = 1.5 * math.sqrt(self.width)
         v /= np.maximum(np.sqrt(np.einsum("ij,ij->j", v, v)), radius)
         t = np.minimum(np.abs(residuals[0]), 1e150) ** 2
-        h = (t - 1.0) / (t + 1.0)
-        h = h if weight is None else h * weight
-        return ResidualSums(svec((v * h) @ v.T))
+        return v, (t - 1.0) / (t + 1.0)
 
     def groups(self, neighbours: str) -> list[Group]:
-        """One group; derived above."""
-        moved = {"add-remove": 1.0, "replace-one": 2.0}[neighbours] * self.cap_weight * _UP
-        return [Group("residuals", slice(0, self._q * (self._q + 1) // 2), moved)]
+        """One group; h is signed."""
+        return one_group(self, "residuals", neighbours, 1.0, 2.0)
 
     def rounding(self, rows: float) -> float:
         """Of v: the whitening's rounding over r; of h: 1.3 (its steepest slope) a residual's.
@@ -85,15 +70,9 @@ class ResidualDirections:
         What v errs by counts twice in v v'.
         """
         assert self.region is not None
-        s, q = self.one, self._q
-        away = self.region.reach + float(np.linalg.norm(s.centre))
-        norm = float(np.linalg.norm(s.whitener))
-        moved = gamma(q + 4) * norm * away
-        slope = float(np.linalg.norm(s.coefficients[0, 1:]))
-        height = self.region.limit[-1] + abs(s.coefficients[0, 0]) + slope * (norm * away + moved)
-        residual = (slope * moved + gamma(q + 8) * height) / math.sqrt(s.variances[0])
+        q, (moved, residuals) = self.width, self.one.errors(self.region)
         # The relative error of t counts too: h changes by t h'(t) <= 1/2 per unit of it.
-        h = 1.3 * residual + 16 * U
+        h = 1.3 * float(residuals[0]) + 16 * U
         v = moved / (1.5 * math.sqrt(q)) + gamma(q + 16)
         one = h + 2 * v + v * v
         return float(rows * (one + gamma(self.block_rows + 32) * (1 + one)))
@@ -106,10 +85,6 @@ class ResidualDirections:
         conditions.ordinary(self.cap_weight)
         if self.region is not None:
             self.region.check(d)
-
-    def largest(self, low: Array, high: Array) -> Array:
-        """No entry of h v v' is beyond one; off the diagonal it is packed times sqrt(2)."""
-        return np.full(self._q * (self._q + 1) // 2, 1.5)
 
 
 def apart_along(second: Array, q: int, k: int, blur: float) -> Array:

@@ -23,8 +23,6 @@ from ...tree import Array
 from .model import Regressions
 from .plan import Lines, PrivateRegressionsPlan, RegressionMixturePlan
 
-__all__ = ["RegressionMixture"]
-
 
 @dataclass(repr=False, eq=False, kw_only=True)
 class RegressionMixture(TargetDensity):
@@ -139,17 +137,15 @@ class RegressionMixture(TargetDensity):
             self.max_iter,
         )
 
-    def _set_private(
-        self, result: PrivateFit[Lines], plan: PrivateRegressionsPlan, terms: Terms
-    ) -> None:
+    def _set_private(self, result: PrivateFit[Lines]) -> None:
         k = self.n_components
         self.weights_, self.coef_, self.intercept_, self.noise_variance_ = result.state
         self.n_iter_, self.structure_ = result.iterations, result.structure
-        if self.structure_ != "single" or (plan.start is not None and k > 1):
+        if self.structure_ != "single" or (self.weights_init is not None and k > 1):
             self.structure_ = "full"  # a given start is heeded however large the noise
         elif k > 1:
             instead = "all of them are one (structure_ is 'single'); "
-            self._say_few(result.ground, terms, f"{k} regressions", instead)
+            self._say_few(result.ground, f"{k} regressions", instead)
         self._say_found(result.ground, [*self._names(), "the target"])
         low, high = result.ground.region.sides
         self.bounds_ = (low[:-1], high[:-1])
@@ -202,9 +198,8 @@ class RegressionMixture(TargetDensity):
         return state.log_joint(rows[:-1], rows[-1])[2]
 
     def _check_parameters(self) -> None:
-        check_int("n_components", self.n_components, 1)
-        check_int("max_iter", self.max_iter, 1)
-        check_int("n_init", self.n_init, 1)
+        for name in ("n_components", "max_iter", "n_init"):
+            check_int(name, getattr(self, name), 1)
         check_float("tol", self.tol, 0.0)
         self._check_trust()
         if self.epsilon is None:
@@ -241,7 +236,7 @@ def _join(x: Region | None, y: Region | None, d: int) -> tuple[Region | None, An
     low, high = np.full(d + 1, np.nan), np.full(d + 1, np.nan)
     for part, where in ((x, slice(0, d)), (y, slice(d, d + 1))):
         if part is not None:
-            low[where], high[where] = part.to_data(-part.limit), part.to_data(part.limit)
+            low[where], high[where] = part.sides
     if x is None or y is None:
         return None, (low, high)
     return Region.box(low, high), None

@@ -28,14 +28,6 @@ from ...kernels.mixture import log_normaliser
 from ...linalg import U, gamma, smat, svec
 from ...tree import Array
 
-__all__ = [
-    "Bounded",
-    "RegressionMixtureModel",
-    "RegressionQuery",
-    "RegressionSums",
-    "Regressions",
-]
-
 # Squared residuals enter responsibilities up to here (see models.private_mixture).
 _CAP = 1400.0
 _LEAST_PART = 0.02
@@ -67,6 +59,19 @@ class Regressions:
             residuals /= np.sqrt(self.variances)[:, None]
             joint = -0.5 * np.minimum(residuals**2, 1e300) + self.constants[:, None]
         return white, residuals, joint
+
+    def errors(self, region: Region) -> tuple[float, Array]:
+        """What rounding does to whitened covariates, in L2, and to residuals in deviations, (K,).
+
+        Of records in a region.
+        """
+        q = len(self.centre) + 1
+        away = region.reach + float(np.linalg.norm(self.centre))
+        far = float(np.linalg.norm(self.whitener)) * away
+        moved = gamma(q + 4) * far
+        slopes = np.linalg.norm(self.coefficients[:, 1:], axis=1)
+        heights = region.limit[-1] + np.abs(self.coefficients[:, 0]) + slopes * (far + moved)
+        return moved, (slopes * moved + gamma(q + 8) * heights) / np.sqrt(self.variances)
 
     @property
     def constants(self) -> Array:
@@ -174,15 +179,10 @@ class RegressionQuery:
     def rounding(self, rows: float) -> float:
         """Bound on the floating-point error of the sum over records of total weight ``rows``."""
         assert self.bounded is not None
-        s, w, region = self.state, self.bounded.weights, self.bounded.region
+        s, w = self.state, self.bounded.weights
         k, q = len(s.weights), len(s.centre) + 1
-        away = region.reach + float(np.linalg.norm(s.centre))
-        norm = float(np.linalg.norm(s.whitener))
-        far, moved = norm * away, gamma(q + 4) * norm * away
-        slopes = np.linalg.norm(s.coefficients[:, 1:], axis=1)
-        heights = region.limit[-1] + np.abs(s.coefficients[:, 0]) + slopes * (far + moved)
-        residual = (slopes * moved + gamma(q + 8) * heights) / np.sqrt(s.variances)
-        off = float(np.max(residual))
+        moved, residuals = s.errors(self.bounded.region)
+        off = float(np.max(residuals))
         top = 4 * _CAP
         log_error = 0.5 * (gamma(q + 8) * top + 2 * math.sqrt(top) * off + off * off)
         log_error += 4 * U * float(np.max(np.abs(s.constants))) + 4 * U * _CAP

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from ...blocks.bounded_sums import NO_CAP
 from ...blocks.moments import FramePlan
 from ...blocks.region import Region
 from ...blocks.sensitivity import MomentWeights
@@ -98,7 +99,7 @@ class RegressionMixturePlan:
         q = len(frame.mean)
         axes = np.eye(q)
         if k > 1 and self.start is None:
-            release = yield Stage(ResidualDirections(one), Exact(), "residuals")
+            release = yield Stage(ResidualDirections(one, cap_weight=NO_CAP), Exact(), "residuals")
             blur = 0.25 * math.sqrt(frame.count)
             axes = apart_along(release.statistics.second, q, k, blur)
         best: Fit[Regressions] | None = None
@@ -191,10 +192,8 @@ class PrivateRegressionsPlan:
         """The ground with those bounds that were known put back."""
         if self.sides is None or ground.found is None:
             return ground
-        region = ground.region
-        low, high = region.to_data(-region.limit), region.to_data(region.limit)
-        missing = np.isnan(self.sides[0])
-        low, high = (np.where(missing, f, s) for f, s in zip((low, high), self.sides, strict=True))
+        missing, found = np.isnan(self.sides[0]), ground.region.sides
+        low, high = (np.where(missing, f, s) for f, s in zip(found, self.sides, strict=True))
         return replace(ground, region=Region.box(low, high), found=ground.found | ~missing)
 
     def _structure(self, w: MomentWeights, ground: Ground) -> Structure:

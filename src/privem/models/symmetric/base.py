@@ -124,9 +124,9 @@ class GradientEstimator(Estimator):
         self.noise_variance_ = float(state.variance)
         setattr(self, self._needed[0], state.beta)
 
-    def _set_private(self, result: GradientFit, plan: Any, terms: Terms) -> None:
+    def _set_private(self, result: GradientFit) -> None:
         self._set_beta(result.state)
-        self.n_iter_, ground = plan.settings.iterations, result.ground
+        self.n_iter_, ground = result.iterations, result.ground
         self.bounds_ = ground.region.sides
         if ground.target is not None:
             self.target_bounds_ = tuple(float(side[0]) for side in ground.target.sides)
@@ -138,7 +138,7 @@ class GradientEstimator(Estimator):
             )
         if result.lost:
             instead = "its direction is mostly noise; give init=, or "
-            self._say_few(ground, terms, f"a start in {plan.settings.d} dimensions", instead)
+            self._say_few(ground, f"a start in {self.n_features_in_} dimensions", instead)
 
     def _set_exact(self, result: Fit[Symmetric], table: Table) -> None:
         self._set_beta(result.state)

@@ -16,12 +16,13 @@ from ...budget import Allowance, Part
 from ...core import Release, Stage
 from ...em import ExactEM, Fit, PrivateEM, gains_less
 from ...ground import Ground, NormBounds, Preamble, PrivateFit
+from ...linalg import positive
 from ...tree import Array
 from .gradient_em import ClippedEM, GradientSettings, em_noise, iteration_noise
 from .model import Symmetric, SymmetricModel
 from .path import NoisyState, ShrunkPath
 from .query import SymmetricGradient, SymmetricRegressionGradient
-from .start import PrivateStart, Start, exact_start, signed
+from .start import PrivateStart, Start, exact_start
 
 _LEAST = 1e-9  # Smallest noise variance an estimate may have, of the records' mean square.
 _NORMS_SHARE = 0.05
@@ -65,7 +66,7 @@ class SymmetricPlan:
         if self.init is not None:
             return fit
         # b and -b are one model. Where rows are fewer than columns, rounding picks the start.
-        return replace(fit, state=replace(fit.state, beta=signed(fit.state.beta)))
+        return replace(fit, state=replace(fit.state, beta=positive(fit.state.beta)))
 
 
 @dataclass(frozen=True)
@@ -125,7 +126,7 @@ class PrivateSymmetricPlan:
         state: Symmetric = yield from self._em(ground, start).stages()
         if start.whitener is not None:
             state = replace(state, beta=start.whitener @ state.beta)
-        return GradientFit(state, ground, lost=self.start.lost(ground))
+        return GradientFit(state, ground, self.settings.iterations, lost=self.start.lost(ground))
 
     def _em(self, ground: Ground, start: Start) -> PrivateEM[Any]:
         settings, state, squares = self.settings, start.state, start.squares

@@ -166,10 +166,6 @@ class DirectionsQuery(InRegion, OuterSum):
             conditions.shaped((self.region.d, self.region.d), self.whitener)
             conditions.magnitudes(self.whitener)
 
-    def largest(self, low: Array, high: Array) -> Array:
-        """No entry of v v' is beyond one; off the diagonal it is packed times sqrt(2)."""
-        return np.full(self.size, 1.5)
-
 
 @dataclass(frozen=True)
 class SquareSums:

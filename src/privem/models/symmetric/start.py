@@ -14,19 +14,19 @@ from typing import Any
 
 import numpy as np
 
+from ...blocks.bounded_sums import NO_CAP
 from ...blocks.region import Region
 from ...blocks.shrinkage import operator_noise, stands_out
 from ...budget import Part
 from ...core import Release, Stage
 from ...ground import Ground
-from ...linalg import floor_eigenvalues, invert_cholesky, smat, svec
+from ...linalg import floor_eigenvalues, invert_cholesky, positive, smat, svec
 from ...noise.exact import Exact
 from ...tree import Array
 from .gradient_em import GradientSettings
 from .model import Symmetric
 from .query import DirectionsQuery, SquaresQuery
 
-_NO_CAP = 2.0**100  # On weights; a number, as federations carry no infinity.
 _SHARES = {"squares": 0.04, "shape": 0.06, "direction": 0.15}
 _GAP = 0.623  # E (z^2 - 1)^2/(z^2 + 1) = 2 sqrt(2 pi e) erfc(1/sqrt 2) - 2
 
@@ -49,7 +49,7 @@ def exact_start(
     d = len(second)
     rest = (total - values[-1]) / (d - 1) if d > 1 else total / 2
     variance = known if known is not None else max(float(rest), floor)
-    beta = signed(vectors[:, -1])
+    beta = positive(vectors[:, -1])
     beta = beta * math.sqrt(max(float(values[-1]) - variance, 0.05 * total / d))
     return Symmetric(beta if init is None else init, variance)
 
@@ -65,17 +65,12 @@ def _exact_slope(
     region = Region.around_origin(1e9 * math.sqrt(size) + 1e-150, d)
     target = Region.around_origin(1e9 * math.sqrt(total) + 1e-150, 1)
     query = DirectionsQuery(
-        region, math.sqrt(d) / 2, whitener, target, max(total, 1e-300), cap_weight=_NO_CAP
+        region, math.sqrt(d) / 2, whitener, target, max(total, 1e-300), cap_weight=NO_CAP
     )
     release = yield Stage(query, Exact(), "direction")
     _, vectors = np.linalg.eigh(smat(release.statistics.second, d))
     length = math.sqrt(max(total - variance, 0.05 * total))
-    return signed(np.asarray(whitener.T @ vectors[:, -1] * length))
-
-
-def signed(vector: Array) -> Array:
-    """The one of v and -v whose largest entry is positive: rounding must not decide."""
-    return np.asarray(vector * (1.0 if vector[np.abs(vector).argmax()] >= 0 else -1.0))
+    return positive(np.asarray(whitener.T @ vectors[:, -1] * length))
 
 
 @dataclass(frozen=True)
