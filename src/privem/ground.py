@@ -173,8 +173,8 @@ class Preamble:
         if region is None:
             if allowance.adaptive:
                 allowance = self._more_for_bounds(allowance, count)
-            bounds = PrivateBounds(self.d, rows, allowance, self.isotropic)
-            region, found = yield from bounds.stages()
+            bounds = private_bounds(self.d, rows, allowance, self.isotropic)
+            region, found = yield from bounds
         fixed = self.count is not None
         return Ground(count, rows, region, found, allowance, self.cap_weight, fixed)
 
@@ -194,50 +194,42 @@ class Preamble:
         return allowance.reshared(bounds_parts(self.d, share), _BOUNDS_SHARE)
 
 
-@dataclass(frozen=True)
-class PrivateBounds:
-    """A box around the bulk of each feature.
+def private_bounds(
+    d: int, rows: float, allowance: Allowance, isotropic: bool
+) -> Generator[Stage, Release[Any], tuple[Region, np.ndarray]]:
+    """A box around the bulk of each feature; and, per feature, whether it was found.
 
-    Returns the region and, per feature, whether it was found. A feature whose largest cell does not
-    stand out of the noise gets (-1, 1).
+    A feature whose largest cell does not stand out of the noise gets (-1, 1).
     """
-
-    d: int
-    rows: float
-    allowance: Allowance
-    isotropic: bool = False
-
-    def stages(self) -> Generator[Stage, Release[Any], tuple[Region, np.ndarray]]:
-        """Generate the stages."""
-        # Histograms count records, however much these weigh.
-        rows = min(self.rows, MOST_ROWS)
-        noise = self.allowance.noise("scale", rows)
-        release = yield Stage(OctaveQuery(self.d), noise, "scale")
-        octaves: Histogram = release.statistics
-        # The best window of three octaves: differences of Gaussians spread over about that many.
-        # Equal values say nothing about scale (a column that is mostly zero has one all the same),
-        # so the lowest octave counts only where no other stands out.
-        deviation = release.spread * math.sqrt(3)
-        counts = octaves.counts.copy()
-        counts[:, 0] = 0.0
-        apart, windows = _windows(counts), _windows(octaves.counts)
-        windows = np.where(_stands_out(apart, deviation)[:, None], apart, windows)
-        best, found = windows.argmax(axis=1), _stands_out(windows, deviation)
-        scale = 2.0 ** (best + LOWEST_OCTAVE)
-        centre, width = np.zeros(self.d), 4 * scale
-        cells, shares = place_rounds(self.d)
-        for round_ in range(1, len(shares) + 1):
-            name = f"place {round_}"
-            noise = self.allowance.noise(name, rows)
-            release = yield Stage(PlaceQuery(width, centre, cells), noise, name)
-            counts = release.statistics.counts
-            found &= _stands_out(counts, release.spread)
-            cell = counts.argmax(axis=1) - cells // 2
-            centre = centre + cell * width
-            width = width * cells
-        centre = np.where(found, centre, 0.0)
-        half = np.where(found, _WIDTH * scale, 1.0)
-        return Region.box(centre - half, centre + half, self.isotropic), found
+    # Histograms count records, however much these weigh.
+    rows = min(rows, MOST_ROWS)
+    noise = allowance.noise("scale", rows)
+    release = yield Stage(OctaveQuery(d), noise, "scale")
+    octaves: Histogram = release.statistics
+    # The best window of three octaves: differences of Gaussians spread over about that many.
+    # Equal values say nothing about scale (a column that is mostly zero has one all the same),
+    # so the lowest octave counts only where no other stands out.
+    deviation = release.spread * math.sqrt(3)
+    counts = octaves.counts.copy()
+    counts[:, 0] = 0.0
+    apart, windows = _windows(counts), _windows(octaves.counts)
+    windows = np.where(_stands_out(apart, deviation)[:, None], apart, windows)
+    best, found = windows.argmax(axis=1), _stands_out(windows, deviation)
+    scale = 2.0 ** (best + LOWEST_OCTAVE)
+    centre, width = np.zeros(d), 4 * scale
+    cells, shares = place_rounds(d)
+    for round_ in range(1, len(shares) + 1):
+        name = f"place {round_}"
+        noise = allowance.noise(name, rows)
+        release = yield Stage(PlaceQuery(width, centre, cells), noise, name)
+        counts = release.statistics.counts
+        found &= _stands_out(counts, release.spread)
+        cell = counts.argmax(axis=1) - cells // 2
+        centre = centre + cell * width
+        width = width * cells
+    centre = np.where(found, centre, 0.0)
+    half = np.where(found, _WIDTH * scale, 1.0)
+    return Region.box(centre - half, centre + half, isotropic), found
 
 
 @dataclass(frozen=True)
@@ -312,7 +304,7 @@ def place_rounds(d: int) -> tuple[int, tuple[float, ...]]:
 
 
 def bounds_parts(d: int, share: float) -> list[Part]:
-    """The parts of an allowance that :class:`PrivateBounds` spends."""
+    """The parts of an allowance that :func:`private_bounds` spends."""
     place = share * (1 - _SCALE_SHARE)
     cells, shares = place_rounds(d)
     return [

@@ -2,6 +2,8 @@
 
 import tracemalloc
 import warnings
+from functools import partial
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -9,7 +11,7 @@ from sklearn.decomposition import FactorAnalysis as Reference
 from sklearn.exceptions import ConvergenceWarning
 
 from privem import FactorAnalysis, GaussianMixture, KMeans
-from privem.blocks.krylov import Krylov, ProductsQuery
+from privem.blocks.krylov import ProductsQuery, krylov
 from privem.blocks.moments import MANY_COLUMNS
 from privem.core import Block
 from privem.data import LocalSource, read_rows
@@ -118,8 +120,8 @@ def test_random_directions_have_the_covariance_of_the_records():
     X = np.random.default_rng(1).normal(size=(5, 200))
     mean = X.mean(axis=0)[None]
     begin = np.random.default_rng(2).normal(size=(1, 200))
-    plan = Krylov(mean, mean, np.array([5.0]), begin, steps=6)
-    known = run(plan, LocalSource(read_rows(X)))
+    stages = partial(krylov, mean, mean, np.array([5.0]), begin, steps=6)
+    known = run(SimpleNamespace(stages=stages), LocalSource(read_rows(X)))
     values, vectors = np.linalg.eigh(known.projected[0])
     root = (vectors * np.sqrt(np.maximum(values, 0))) @ vectors.T
     found = np.linalg.norm(begin) * root[0] @ known.basis[0]

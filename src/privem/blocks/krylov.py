@@ -102,8 +102,9 @@ class Projected:
     projected: Array
 
 
-@dataclass(frozen=True)
-class Krylov:
+def krylov(
+    centres: Array, means: Array, counts: Array, begin: Array, steps: int = _STEPS
+) -> Generator[Stage, Release[Any], Projected]:
     """The spaces that a few products with covariance matrices span.
 
     Total: vectors that are zero or lie in the space already give zeros, never a division by them.
@@ -121,36 +122,27 @@ class Krylov:
     steps : int
         So many passes.
     """
-
-    centres: Array
-    means: Array
-    counts: Array
-    begin: Array
-    steps: int = _STEPS
-
-    def stages(self) -> Generator[Stage, Release[Any], Projected]:
-        """Generate the stages."""
-        clusters, d = self.means.shape
-        basis = np.zeros((clusters, self.steps, d))
-        projected = np.zeros((clusters, self.steps, self.steps))
-        count = np.maximum(self.counts, np.finfo(float).tiny)[:, None]
-        new, size = self.begin, np.linalg.norm(self.begin, axis=1, keepdims=True)
-        for step in range(self.steps):
-            # What rounding alone leaves of a vector has no direction.
-            left = np.linalg.norm(new, axis=1, keepdims=True)
-            kept = left > 1e-10 * size
-            basis[:, step] = np.where(kept, new, 0.0) / np.where(kept, left, 1.0)
-            query = ProductsQuery(self.centres, self.means, basis[:, step, None].copy())
-            release = yield Stage(query, Exact(), "start")
-            sums: Products = release.statistics
-            with np.errstate(over="ignore", invalid="ignore"):
-                new = np.where(self.counts[:, None] > 0, sums.products[:, 0] / count, 0.0)
-                size = np.linalg.norm(new, axis=1, keepdims=True)
-            finite = np.isfinite(size)  # whatever overflows says nothing about directions
-            new, size = np.where(finite, new, 0.0), np.where(finite, size, 0.0)
+    clusters, d = means.shape
+    basis = np.zeros((clusters, steps, d))
+    projected = np.zeros((clusters, steps, steps))
+    count = np.maximum(counts, np.finfo(float).tiny)[:, None]
+    new, size = begin, np.linalg.norm(begin, axis=1, keepdims=True)
+    for step in range(steps):
+        # What rounding alone leaves of a vector has no direction.
+        left = np.linalg.norm(new, axis=1, keepdims=True)
+        kept = left > 1e-10 * size
+        basis[:, step] = np.where(kept, new, 0.0) / np.where(kept, left, 1.0)
+        query = ProductsQuery(centres, means, basis[:, step, None].copy())
+        release = yield Stage(query, Exact(), "start")
+        sums: Products = release.statistics
+        with np.errstate(over="ignore", invalid="ignore"):
+            new = np.where(counts[:, None] > 0, sums.products[:, 0] / count, 0.0)
+            size = np.linalg.norm(new, axis=1, keepdims=True)
+        finite = np.isfinite(size)  # whatever overflows says nothing about directions
+        new, size = np.where(finite, new, 0.0), np.where(finite, size, 0.0)
+        along = np.einsum("kji,ki->kj", basis, new)
+        projected[:, step] = projected[:, :, step] = along
+        for _ in range(2):  # once leaves what rounding did; twice is enough
+            new = new - np.einsum("kj,kji->ki", along, basis)
             along = np.einsum("kji,ki->kj", basis, new)
-            projected[:, step] = projected[:, :, step] = along
-            for _ in range(2):  # once leaves what rounding did; twice is enough
-                new = new - np.einsum("kj,kji->ki", along, basis)
-                along = np.einsum("kji,ki->kj", basis, new)
-        return Projected(basis, projected)
+    return Projected(basis, projected)

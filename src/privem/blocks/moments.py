@@ -99,11 +99,8 @@ class MomentsQuery:
                 total = weight @ x
                 np.multiply(x, x, out=x)
                 return Moments(np.asarray(weight.sum()), total, weight @ x)
-            if block.weight is None:
-                return Moments(np.asarray(float(len(x))), x.sum(axis=0), svec(x.T @ x))
-            total = block.weight @ x
-            x *= np.sqrt(block.weight)[:, None]
-            return Moments(np.asarray(block.weight.sum()), total, svec(x.T @ x))
+            count = float(len(x)) if block.weight is None else block.weight.sum()
+            return Moments(np.asarray(count), *first_two(x, block.weight))
 
     def check(self, d: int, private: bool) -> None:
         """About a point among the rows."""
@@ -114,6 +111,15 @@ class MomentsQuery:
         """A count, distances from the origin, and their products."""
         a = farthest(low, high, self.origin)
         return np.concatenate([[1.0], a, a**2 if self.diagonal else svec(np.outer(a, a))])
+
+
+def first_two(x: Array, weight: Array | None) -> tuple[Array, Array]:
+    """Sum (d,) and packed second moment of records (b, d), which are overwritten."""
+    if weight is None:
+        return x.sum(axis=0), svec(x.T @ x)
+    total = weight @ x
+    x *= np.sqrt(weight)[:, None]
+    return total, svec(x.T @ x)
 
 
 @dataclass(frozen=True)

@@ -13,11 +13,12 @@ from typing import Any
 import numpy as np
 
 from ...blocks import conditions
+from ...blocks.moments import first_two
 from ...blocks.region import Region
 from ...blocks.sensitivity import MomentWeights, capped, check_bounded
 from ...blocks.shrinkage import clean, james_stein
 from ...core import Block, Group, Release, Scratch
-from ...linalg import gamma, smat, svec
+from ...linalg import gamma, smat
 from ...tree import Array
 
 
@@ -47,12 +48,8 @@ class BoundedMomentsQuery:
         """Sum a block."""
         y = self.region.to_unit(block.X, scratch)
         w = self.weights
-        weight = capped(block.weight, self.cap_weight, len(y))
-        if weight is None:
-            return BoundedMoments(w.w1 * y.sum(axis=0), w.w2 * svec(y.T @ y))
-        total = weight @ y
-        y *= np.sqrt(weight)[:, None]
-        return BoundedMoments(w.w1 * total, w.w2 * svec(y.T @ y))
+        total, second = first_two(y, capped(block.weight, self.cap_weight, len(y)))
+        return BoundedMoments(w.w1 * total, w.w2 * second)
 
     def groups(self, neighbours: str) -> list[Group]:
         """One group; see :mod:`privem.blocks.sensitivity`."""

@@ -328,12 +328,7 @@ class GaussianMixture(Synthetic, MixtureDensity):
         self.weights_, self.means_ = mixture.weights, mixture.means
         self.covariances_ = mixture.covariances
         w, p = mixture.whiteners, mixture.precisions
-        match self.covariance_type:
-            case "full":
-                self.precisions_cholesky_, self.precisions_ = np.swapaxes(w, 1, 2).copy(), p
-            case "tied":
-                self.precisions_cholesky_, self.precisions_ = w[0].T.copy(), p[0]
-            case "diag":
-                self.precisions_cholesky_, self.precisions_ = w.copy(), p
-            case _:
-                self.precisions_cholesky_, self.precisions_ = w[:, 0].copy(), p[:, 0].copy()
+        # Scikit-learn keeps one matrix of a tied covariance, and one number of a spherical one.
+        each: Any = {"tied": 0, "spherical": np.s_[:, 0]}.get(self.covariance_type, np.s_[:])
+        self.precisions_cholesky_ = (np.swapaxes(w, 1, 2) if w.ndim == 3 else w)[each].copy()
+        self.precisions_ = np.ascontiguousarray(p[each])

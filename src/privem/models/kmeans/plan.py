@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from ...blocks.krylov import Krylov
+from ...blocks.krylov import krylov
 from ...blocks.moments import MANY_COLUMNS, Frame, FramePlan
 from ...core import Release, Stage
 from ...em import ExactEM, Fit
@@ -116,7 +116,7 @@ class SplitStart:
             begin = self.rng.standard_normal(shape)
         else:  # a fixed draw, so that no data are orthogonal to it but by chance
             begin = np.random.default_rng(0).standard_normal(shape[1]) * np.ones(shape)
-        known = yield from Krylov(assigned.centres, means.centres, counts, begin).stages()
+        known = yield from krylov(assigned.centres, means.centres, counts, begin)
         values, vectors = np.linalg.eigh(known.projected)
         values = self._above_rounding(values)
         if self.rng is None:

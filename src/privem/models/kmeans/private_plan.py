@@ -49,52 +49,42 @@ def frame_sizes(d: int) -> tuple[int, int]:
     return 2 + d, frame_size(d, d > _MOST_TURNED)
 
 
-@dataclass(frozen=True)
-class ClusterFrame:
+def cluster_frame(
+    ground: Ground, guess: float
+) -> Generator[Stage, Release[Any], tuple[Array, Array]]:
     """Mean and covariance in unit coordinates; of many columns its diagonal, (d,).
 
-    Parameters
-    ----------
-    gaussian : PrivateGaussian
-        Whom to ask.
-    guess : float
-        Of the records' variance, in squares of the region's reach.
+    ``guess``: of the records' variance, in squares of the region's reach.
     """
+    ask, count = PrivateGaussian(ground).ask, ground.count
+    region = ground.region
+    d, unit = region.d, region.reach**2
+    # In units of the region's reach nothing is clipped.
+    mixture = Mixture("spherical", np.ones(1), np.zeros((1, d)), np.array([unit]))
+    w = MomentWeights(0.0, 0.8, 0.6, 1.0)
+    mean, second, sigma = yield from ask("frame 1", mixture, w)
+    square = float(second) / (w.w2 * count) - float(mean @ mean)
+    square = _between(square, sigma / (w.w2 * count), guess)
+    centre = region.inside(mean[None] * region.reach)[0]
+    variance = float(np.clip(square * unit / d, _FLOOR, unit))
 
-    gaussian: PrivateGaussian
-    guess: float
-
-    def stages(self) -> Generator[Stage, Release[Any], tuple[Array, Array]]:
-        """Generate the stages."""
-        ask, count = self.gaussian.ask, self.gaussian.ground.count
-        region = self.gaussian.ground.region
-        d, unit = region.d, region.reach**2
-        # In units of the region's reach nothing is clipped.
-        mixture = Mixture("spherical", np.ones(1), np.zeros((1, d)), np.array([unit]))
-        w = MomentWeights(0.0, 0.8, 0.6, 1.0)
-        mean, second, sigma = yield from ask("frame 1", mixture, w)
-        square = float(second) / (w.w2 * count) - float(mean @ mean)
-        square = _between(square, sigma / (w.w2 * count), self.guess)
-        centre = region.inside(mean[None] * region.reach)[0]
-        variance = float(np.clip(square * unit / d, _FLOOR, unit))
-
-        r = clip_radius(d)
-        if d > _MOST_TURNED:
-            ball = Mixture("diag", np.ones(1), centre[None], np.full((1, d), variance))
-            half = math.sqrt(0.5)
-            w = MomentWeights(0.0, half / r, half / r**2, r)
-        else:
-            ball = Mixture("full", np.ones(1), centre[None], np.eye(d)[None] * variance)
-            w = MomentWeights.balanced(d, r, count=False)
-        mean, second, sigma = yield from ask("frame 2", ball, w)
-        noise = sigma / (w.w2 * count)
-        second = second / (w.w2 * count * consistency(d, r))
-        if d > _MOST_TURNED:
-            white = _nearly_equal(second - mean**2, noise)
-        else:
-            white = _nearly_round(smat(second, d) - np.outer(mean, mean), noise)
-        centre = region.inside((centre + math.sqrt(variance) * mean)[None])[0]
-        return centre, white * variance
+    r = clip_radius(d)
+    if d > _MOST_TURNED:
+        ball = Mixture("diag", np.ones(1), centre[None], np.full((1, d), variance))
+        half = math.sqrt(0.5)
+        w = MomentWeights(0.0, half / r, half / r**2, r)
+    else:
+        ball = Mixture("full", np.ones(1), centre[None], np.eye(d)[None] * variance)
+        w = MomentWeights.balanced(d, r, count=False)
+    mean, second, sigma = yield from ask("frame 2", ball, w)
+    noise = sigma / (w.w2 * count)
+    second = second / (w.w2 * count * consistency(d, r))
+    if d > _MOST_TURNED:
+        white = _nearly_equal(second - mean**2, noise)
+    else:
+        white = _nearly_round(smat(second, d) - np.outer(mean, mean), noise)
+    centre = region.inside((centre + math.sqrt(variance) * mean)[None])[0]
+    return centre, white * variance
 
 
 def _between(value: float, noise: float, guess: float) -> float:
@@ -203,10 +193,9 @@ class PrivateKMeansPlan:
             return SpreadClusters(centres, region.reach / math.sqrt(d) * narrower)
         # Given bounds are taken to be filled; estimated ones are some eight scales away.
         guess = 1 / 3 if self.preamble.region is not None else 1 / 30
-        frame = ClusterFrame(PrivateGaussian(ground), guess)
         # Gaussian noise has no place in a pure fit, whose bounds are given: they are filled.
         pure = self.preamble.pure
-        middle, covariance = filled(region) if pure else (yield from frame.stages())
+        middle, covariance = filled(region) if pure else (yield from cluster_frame(ground, guess))
         if self.recipe in _GRIDDED:
             inside = region.inside(middle[None])[0]
             start = GridStart(ground, inside, covariance, k, self.rng)
