@@ -16,7 +16,7 @@ from privem.federation import (
     TooFewParties,
 )
 from privem.federation.agreement import Agreement, Card
-from privem.federation.protections import ckks, encrypted
+from privem.federation.protections.encrypted import shared_key
 from privem.federation.protections.masked import Identity
 from privem.federation.protections.masked.exchanges import Exchanges
 from privem.federation.protections.masked.messages import Phase, read_request
@@ -114,12 +114,12 @@ def test_masked_parties_open_no_exact_sum_without_one_of_them(monkeypatch, priva
 )
 def test_no_party_decrypts_an_exact_sum_over_fewer(blobs, monkeypatch, protection, counted):
     """As far as it can know: a server that lies can have anything opened, and trust() says so."""
-    code, written = (encrypted if protection == "encrypted" else ckks), encrypted.open_message
+    written = shared_key.open_message
 
     def message(epoch, sealed, size, parties):
         return written(epoch, sealed, size, counted)
 
-    monkeypatch.setattr(code, "open_message", message)
+    monkeypatch.setattr(shared_key, "open_message", message)
     federation = Federation(list(members(blobs, "abcde").values()), protection=protection)
     if counted == "abcde":
         EXACT.fit(federation)

@@ -13,7 +13,7 @@ from ..conftest import Watched, federate, split
 
 def added(context, sizes, sealed):
     parts = enumerate(sealed)
-    return bfv.add({str(i): bfv.read(context, part, sizes) for i, part in parts})
+    return bfv.add({str(i): bfv.read(context, sizes, part) for i, part in parts})
 
 
 def test_a_box_opens_for_its_two_ends_and_its_purpose_only():

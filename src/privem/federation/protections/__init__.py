@@ -12,6 +12,7 @@ numbers are needed: they are computed, and noise is drawn, once per round.
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import pkgutil
 from abc import ABC, abstractmethod
@@ -19,7 +20,7 @@ from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -124,17 +125,20 @@ class ServerRound:
         return sum(size for _, size in self.leaves)
 
 
-class ServerSide(Protocol):
+class ServerSide(ABC):
     """The server's half of a protection; lives as long as the run."""
 
+    @abstractmethod
     def collect(self, this: ServerRound) -> Generator[Mail, Mail, Opened]:
         """One round."""
 
     def fresh_keys(self) -> None:
         """Have new encryption keys made before the next sum, where there are any."""
+        return
 
     def state(self) -> bytes:
         """All that must be kept between rounds; nothing that opens a sum."""
+        return b""
 
 
 @dataclass(frozen=True)
@@ -161,7 +165,7 @@ class PartyRound:
         return hashlib.sha256(text.encode()).digest()
 
 
-class PartySide(Protocol):
+class PartySide(ABC):
     """A party's half of a protection; its state survives the process as bytes.
 
     It never changes in place what it holds, it binds new values. So a copy that holds the same
@@ -173,12 +177,16 @@ class PartySide(Protocol):
 
         Except where it is harmless to repeat the same numbers under other random bytes.
         """
+        return
 
+    @abstractmethod
     def handle(self, payload: bytes, this: PartyRound) -> bytes:
         """Answer one payload."""
 
     def copy(self) -> Self:
         """The side as it is now: what a party goes back to after a refusal."""
+        return copy.copy(self)
 
     def state(self) -> bytes:
         """All that must be kept between messages. Secret."""
+        return b""

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -22,15 +23,7 @@ from ..errors import FederationError, TooFewParties
 from ..wire.codec import BadMessage
 from . import Leaves, Mail, Opened, PartyRound, Protection, ServerRound
 from .encrypted import bfv
-from .encrypted.shared_key import (
-    SharedKeyParty,
-    ask_for_keys,
-    ask_for_uploads,
-    check_enough,
-    nobody_opened,
-    open_message,
-    opened_by_one,
-)
+from .encrypted.shared_key import SharedKeyParty, SharedKeyServer
 
 if TYPE_CHECKING:
     from ...core import Spent
@@ -79,7 +72,7 @@ class Vectors:
         return out
 
 
-class CkksServer:
+class CkksServer(SharedKeyServer):
     """New keys, three uploads each, three totals back to all."""
 
     def __init__(self, state: bytes = b"") -> None:
@@ -89,36 +82,20 @@ class CkksServer:
         """The number of the last keys."""
         return str(self._epoch).encode()
 
-    def fresh_keys(self) -> None:
-        """Every round has new keys."""
-
     def collect(self, this: ServerRound) -> Generator[Mail, Mail, Opened]:
         """One iteration."""
-        self._epoch += 1
         keeper = this.active[0]
-        fields = {"public", "boxes"}
-        made = yield from ask_for_keys(keeper, self._epoch, this.agreement, fields)
+        made = yield from self._ask_for_keys(keeper, this, "public")
         if made is None:
             raise TooFewParties(f"{keeper!r}, which makes the keys, has made none")
         try:
             context = bfv.load(made["public"])
         except Exception:
             raise FederationError(f"{keeper!r} made keys that cannot be read") from None
-        head, sizes = {"epoch": self._epoch, "keeper": keeper}, _sizes(this.leaves)
-        uploads = yield from ask_for_uploads(
-            this, head, made["boxes"], context, sizes, approximate=True
-        )
-        check_enough(this, uploads)
-        message = open_message(self._epoch, bfv.add(uploads), this.size, uploads)
-        replies = yield dict.fromkeys(uploads, message)
-        opened = opened_by_one(this, replies, uploads)
-        if opened is None:
-            raise nobody_opened(uploads)
-        return opened
-
-
-def _sizes(leaves: Leaves) -> list[int]:
-    return [len(place) for place in Vectors(leaves).places]
+        sizes = [len(place) for place in Vectors(this.leaves).places]
+        read = partial(bfv.read, context, sizes, approximate=True)
+        uploads = yield from self._ask_for_uploads(this, keeper, made["boxes"], read)
+        return (yield from self._ask_to_open(this, uploads, together=True))
 
 
 def _cipher(this: PartyRound) -> Vectors:

@@ -10,14 +10,14 @@ from __future__ import annotations
 from collections.abc import Generator
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ...tree import Array, RunningSum
 from ..wire.codec import BadMessage, decode, encode
-from . import Mail, Opened, PartyRound, Protection, ServerRound
+from . import Mail, Opened, PartyRound, PartySide, Protection, ServerRound, ServerSide
 
 if TYPE_CHECKING:
     from ..agreement import Agreement
@@ -58,15 +58,8 @@ def add(parts: list[NDArray[Any]]) -> NDArray[Any]:
     return value.values
 
 
-class PlainServer:
+class PlainServer(ServerSide):
     """Adds what comes. Nothing is kept between rounds."""
-
-    def state(self) -> bytes:
-        """Nothing."""
-        return b""
-
-    def fresh_keys(self) -> None:
-        """There are no keys."""
 
     def collect(self, this: ServerRound) -> Generator[Mail, Mail, Opened]:
         """One message to each party."""
@@ -80,25 +73,14 @@ class PlainServer:
         return Opened(total, tuple(found))
 
 
-class PlainParty:
-    """Sends its numbers. Nothing is kept between messages."""
-
-    def begin(self, secret: bytes) -> None:
-        """Nothing is drawn."""
+class PlainParty(PartySide):
+    """Sends its numbers. Nothing is drawn, and nothing is kept between messages."""
 
     def handle(self, payload: bytes, this: PartyRound) -> bytes:
         """The numbers."""
         if payload:
             raise BadMessage("unexpected payload")
         return numbers_message(this.numbers())
-
-    def copy(self) -> Self:
-        """The same."""
-        return self
-
-    def state(self) -> bytes:
-        """Nothing."""
-        return b""
 
 
 class Plain(Protection):

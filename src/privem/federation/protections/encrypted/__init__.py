@@ -3,21 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ...errors import TooFewParties
 from ...wire.codec import decode, encode
 from .. import Mail, Opened, PartyRound, Protection, ServerRound
 from . import bfv
-from .shared_key import (
-    SharedKeyParty,
-    ask_for_keys,
-    ask_for_uploads,
-    check_enough,
-    nobody_opened,
-    open_message,
-    opened_by_one,
-)
+from .shared_key import SharedKeyParty, SharedKeyServer
 
 if TYPE_CHECKING:
     from ....core import Spent
@@ -28,11 +21,11 @@ def _cipher(whole: bool, parties: int) -> bfv.Whole | bfv.Limbs:
     return bfv.Whole.of(parties) if whole else bfv.Limbs.of(parties)
 
 
-class EncryptedServer:
-    """Carries boxes and adds ciphertexts. It holds no key, only encryption parameters."""
+class EncryptedServer(SharedKeyServer):
+    """Has keys made for a whole run. It holds no key, only encryption parameters."""
 
     def __init__(self, state: bytes = b"") -> None:
-        self._epoch, self._keeper, self._whole = 0, "", False
+        self._keeper, self._whole = "", False
         self._holders: set[str] = set()
         self._boxes: dict[str, bytes] = {}  # of those who do not have their key yet
         self._context: Any = None
@@ -65,25 +58,15 @@ class EncryptedServer:
         cipher = _cipher(this.whole, len(this.agreement.members))
         if self._context is None:
             self._context = cipher.ring.adder()
-        head = {"epoch": self._epoch, "keeper": self._keeper}
-        uploads = yield from ask_for_uploads(
-            this, head, self._boxes, self._context, cipher.sizes(this.size)
-        )
+        read = partial(bfv.read, self._context, cipher.sizes(this.size))
+        uploads = yield from self._ask_for_uploads(this, self._keeper, self._boxes, read)
         self._boxes = {name: box for name, box in self._boxes.items() if name not in uploads}
         self._holders |= set(uploads)
-        check_enough(this, uploads)
-        message = open_message(self._epoch, bfv.add(uploads), this.size, uploads)
-        for opener in uploads:
-            replies = yield {opener: message}
-            opened = opened_by_one(this, replies, uploads)
-            if opened is not None:
-                return opened
-        raise nobody_opened(uploads)
+        return (yield from self._ask_to_open(this, uploads))
 
     def _keys(self, this: ServerRound) -> Generator[Mail, Mail, None]:
         for keeper in this.active:
-            self._epoch += 1
-            made = yield from ask_for_keys(keeper, self._epoch, this.agreement, {"boxes"})
+            made = yield from self._ask_for_keys(keeper, this)
             if made is not None:
                 self._whole, self._context = this.whole, None
                 self._boxes, self._keeper, self._holders = made["boxes"], keeper, {keeper}

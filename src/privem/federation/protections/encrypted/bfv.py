@@ -216,9 +216,9 @@ class Limbs:
 
 
 def read(
-    context: Any, sealed: Sequence[bytes], sizes: Sequence[int], *, approximate: bool = False
+    context: Any, sizes: Sequence[int], sealed: Sequence[bytes], *, approximate: bool = False
 ) -> list[Any]:
-    """Ciphertexts (of CKKS, where approximate) of so many numbers each; raises BadMessage."""
+    """Ciphertexts (of CKKS, where approximate) of these sizes; raises BadMessage."""
     ts = require()
     vector = ts.ckks_vector_from if approximate else ts.bfv_vector_from
     if len(sealed) != len(sizes):

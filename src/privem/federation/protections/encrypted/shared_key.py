@@ -10,10 +10,9 @@ protocol and works with no party, and against nobody else.
 
 from __future__ import annotations
 
-import copy
-from collections.abc import Callable, Collection, Generator, Sequence
+from collections.abc import Callable, Collection, Generator
 from contextlib import suppress
-from typing import Any, Protocol, Self
+from typing import Any, Protocol
 
 from numpy.typing import NDArray
 
@@ -21,7 +20,7 @@ from ... import primitives
 from ...agreement import Agreement
 from ...errors import TooFewParties
 from ...wire.codec import BadMessage, decode, encode
-from .. import Mail, Opened, PartyRound, ServerRound
+from .. import Mail, Opened, PartyRound, PartySide, ServerRound, ServerSide
 from ..plain import numbers_from, numbers_message
 from . import bfv
 
@@ -89,64 +88,63 @@ def _usable(replies: Mail, kind: str, fields: set[str]) -> dict[str, dict[str, A
     return found
 
 
-def ask_for_keys(
-    keeper: str, epoch: int, agreement: Agreement, fields: set[str]
-) -> Generator[Mail, Mail, dict[str, Any] | None]:
-    """Have a party make keys: a box for each of the others; ``None`` where it sent no such."""
-    replies = yield {keeper: encode("make keys", {"epoch": epoch})}
-    made = _usable(replies, "keys", fields).get(keeper)
-    boxed = None if made is None else made["boxes"]
-    others = {name for name in agreement.names if name != keeper}
-    if not isinstance(boxed, dict) or set(boxed) != others:
-        return None
-    return made if all(isinstance(box, bytes) for box in boxed.values()) else None
+class SharedKeyServer(ServerSide):
+    """Carries boxes and adds ciphertexts. It holds no secret key."""
+
+    _epoch = 0  # the number of the last keys
+
+    def _ask_for_keys(
+        self, keeper: str, this: ServerRound, *more: str
+    ) -> Generator[Mail, Mail, dict[str, Any] | None]:
+        """Have a party make keys: a box for each of the others; ``None`` where it sent no such."""
+        self._epoch += 1
+        replies = yield {keeper: encode("make keys", {"epoch": self._epoch})}
+        made = _usable(replies, "keys", {"boxes", *more}).get(keeper)
+        boxed = None if made is None else made["boxes"]
+        others = {name for name in this.agreement.names if name != keeper}
+        if not isinstance(boxed, dict) or set(boxed) != others:
+            return None
+        return made if all(isinstance(box, bytes) for box in boxed.values()) else None
+
+    def _ask_for_uploads(
+        self, this: ServerRound, keeper: str, boxes: Mail, read: Callable[[Any], list[Any]]
+    ) -> Generator[Mail, Mail, dict[str, list[Any]]]:
+        """Every party's ciphertexts; those who lack a key are sent their box with it."""
+        head = {"epoch": self._epoch, "keeper": keeper}
+        replies = yield {
+            name: encode("upload", {**head, "box": boxes.get(name, b"")}) for name in this.active
+        }
+        uploads = {}
+        for name, body in _usable(replies, "sealed", {"sealed"}).items():
+            with suppress(BadMessage):
+                uploads[name] = read(_sealed_from(body["sealed"]))
+        return uploads
+
+    def _ask_to_open(
+        self, this: ServerRound, uploads: dict[str, list[Any]], together: bool = False
+    ) -> Generator[Mail, Mail, Opened]:
+        """The sum, from the first party that opens it; they are asked one by one, or all."""
+        if len(uploads) < this.agreement.least:
+            gone = ", ".join(name for name in this.active if name not in uploads)
+            raise TooFewParties(
+                f"too few parties sent their sums, nothing was opened; missing: {gone}"
+            )
+        message = open_message(self._epoch, bfv.add(uploads), this.size, uploads)
+        for openers in [list(uploads)] if together else [[name] for name in uploads]:
+            replies = yield dict.fromkeys(openers, message)
+            for opener in openers:
+                with suppress(BadMessage):
+                    numbers = numbers_from(replies.get(opener, b""), this.size, this.whole)
+                    return Opened(numbers, tuple(uploads))
+        gone = ", ".join(uploads)
+        raise TooFewParties(f"no party was left to open the encrypted sum; missing: {gone}")
 
 
-def ask_for_uploads(
-    this: ServerRound,
-    head: dict[str, Any],
-    boxes: dict[str, bytes],
-    context: Any,
-    sizes: Sequence[int],
-    *,
-    approximate: bool = False,
-) -> Generator[Mail, Mail, dict[str, list[Any]]]:
-    """Every party's ciphertexts; those who lack a key are sent their box with it."""
-    replies = yield {
-        name: encode("upload", {**head, "box": boxes.get(name, b"")}) for name in this.active
-    }
-    uploads = {}
-    for name, body in _usable(replies, "sealed", {"sealed"}).items():
-        with suppress(BadMessage):
-            sealed = _sealed_from(body["sealed"])
-            uploads[name] = bfv.read(context, sealed, sizes, approximate=approximate)
-    return uploads
-
-
-def check_enough(this: ServerRound, uploads: Collection[str]) -> None:
-    """Raise unless enough parties have sent their sums; says who has not."""
-    if len(uploads) < this.agreement.least:
-        gone = ", ".join(name for name in this.active if name not in uploads)
-        raise TooFewParties(f"too few parties sent their sums, nothing was opened; missing: {gone}")
-
-
-def opened_by_one(this: ServerRound, replies: Mail, uploads: Collection[str]) -> Opened | None:
-    """The sum, from the first party whose reply is one."""
-    for opener in uploads:
-        with suppress(BadMessage):
-            numbers = numbers_from(replies.get(opener, b""), this.size, this.whole)
-            return Opened(numbers, tuple(uploads))
-    return None
-
-
-def nobody_opened(uploads: Collection[str]) -> TooFewParties:
-    """The error when no party answers with the opened sum."""
-    gone = ", ".join(uploads)
-    return TooFewParties(f"no party was left to open the encrypted sum; missing: {gone}")
-
-
-class SharedKeyParty:
+class SharedKeyParty(PartySide):
     """Makes or receives keys, encrypts its numbers, opens sums.
+
+    It draws nothing from the secret of a run: keys, boxes and ciphertexts are fresh, and the
+    numbers in them the same.
 
     Parameters
     ----------
@@ -178,13 +176,6 @@ class SharedKeyParty:
         """The key, its number, its run, and whether it is for integers."""
         key = {"run": self._run, "epoch": self._epoch, "secret": self._secret}
         return encode(self._kind, {**key, "whole": self._whole})
-
-    def copy(self) -> Self:
-        """The same key."""
-        return copy.copy(self)
-
-    def begin(self, secret: bytes) -> None:
-        """Nothing: keys, boxes and ciphertexts are fresh, and the numbers in them the same."""
 
     def handle(self, payload: bytes, this: PartyRound) -> bytes:
         """Answer one payload."""

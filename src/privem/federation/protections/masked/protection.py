@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Self
 from ...errors import FederationError, Refused
 from ...primitives import Identity
 from ...wire.codec import BadMessage, decode, encode
-from .. import Mail, Opened, PartyRound, Protection, ServerRound
+from .. import Mail, Opened, PartyRound, PartySide, Protection, ServerRound, ServerSide
 from .party import MaskedParty
 from .scheme import ALL_PAIRS, Roster, Scheme
 from .server import MaskedSums
@@ -37,7 +37,7 @@ def session_of(agreement: Agreement, run: str) -> bytes:
     return hashlib.sha256(f"{agreement.hash}|{run}".encode()).digest()
 
 
-class MaskedServer:
+class MaskedServer(ServerSide):
     """Drives :class:`~privem.federation.protections.masked.MaskedSums`, one for a run."""
 
     def __init__(self, agreement: Agreement, run: str, state: bytes = b"") -> None:
@@ -46,9 +46,6 @@ class MaskedServer:
     def state(self) -> bytes:
         """What is kept from round to round."""
         return self._sums.state()
-
-    def fresh_keys(self) -> None:
-        """Keys are those of the run."""
 
     def collect(self, this: ServerRound) -> Generator[Mail, Mail, Opened]:
         """One masked sum over those who are still asked."""
@@ -60,7 +57,7 @@ class MaskedServer:
         return Opened(total, tuple(parties))
 
 
-class MaskedSide:
+class MaskedSide(PartySide):
     """Drives a :class:`~privem.federation.protections.masked.MaskedParty`, a new one each run."""
 
     def __init__(self, state: bytes = b"") -> None:
