@@ -11,6 +11,7 @@ from privem.blocks.moments import FramePlan
 from privem.cli.progress import FitProgress
 from privem.core import Stage
 from privem.federation.server.conversation import Conversation, Counters
+from privem.federation.wire.messages import Request
 from privem.run import run
 
 from ..examples import every_model, fit, private
@@ -70,8 +71,9 @@ def test_nor_does_one_inside_a_transport() -> None:
     def protocol() -> Any:
         yield {"clinic": b"question"}
 
+    head = Request("federation", "run", "plan", 1, 0, b"", b"")
     with pytest.raises(RuntimeError, match="StopIteration"):
-        Conversation(Leaking(), None, "f", "r", "p", 1, {}, Counters()).drive(protocol())
+        Conversation(Leaking(), None, head, {}, Counters()).drive(protocol())
 
 
 @pytest.mark.parametrize("kind", [GaussianMixture, KMeans])

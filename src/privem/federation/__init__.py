@@ -27,6 +27,7 @@ else:
         "server.federation": ("Federation",),
         "server.journal": ("Journal",),
     }
+    __all__ = sorted(name for names in _HOMES.values() for name in names)
 
     def __getattr__(name):
         """Load a public name at its first use."""
@@ -37,17 +38,3 @@ else:
                 value = globals()[name] = getattr(import_module(f".{home}", __name__), name)
                 return value
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-
-
-__all__ = [
-    "Agreement",
-    "Card",
-    "Federation",
-    "FederationError",
-    "InProcess",
-    "Journal",
-    "Party",
-    "PartyRefused",
-    "TooFewParties",
-    "Transport",
-]

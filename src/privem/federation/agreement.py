@@ -209,12 +209,11 @@ class Agreement:
         version = values.pop("version", 1)
         if version != VERSION:
             raise ValueError(f"the agreement is {of_another_version(version)}")
-        members = tuple(Card(**card) for card in values["members"])
-        low, high = (_floats(values.get(word)) for word in ("low", "high"))
-        parts = values.get("categories")
-        categories = None if parts is None else tuple(tuple(part) for part in parts)
-        more = {"members": members, "low": low, "high": high, "categories": categories}
-        return cls(**{**values, **more})
+        values["members"] = tuple(Card(**card) for card in values["members"])
+        for word, kind in (("low", float), ("high", float), ("categories", tuple)):
+            if values.get(word) is not None:
+                values[word] = tuple(kind(part) for part in values[word])
+        return cls(**values)
 
     def trust(self, private: bool | None = None) -> str:
         """Who can learn what: part of every statement of a federated fit.
@@ -266,10 +265,6 @@ def took_part(attendance: Mapping[str, Sequence[str]]) -> str:
     words = {"took part": "In every sum", "refused": "Refused", "lost": "Did not answer"}
     said = (f"{words[key]}: {', '.join(names)}." for key, names in attendance.items() if names)
     return " ".join(said)
-
-
-def _floats(values: Sequence[float] | None) -> tuple[float, ...] | None:
-    return None if values is None else tuple(float(v) for v in values)
 
 
 _RECORDS = (

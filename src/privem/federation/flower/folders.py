@@ -35,7 +35,7 @@ from ..party.party import Party
 from ..protections import names
 from ..wire.codec import VERSION, encode, of_another_version
 from ..wire.queries import pack, unpack
-from .superlink import new_certificates
+from .superlink import new_certificates, private_pem
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
@@ -64,27 +64,15 @@ class Terms:
     columns: tuple[str, ...] | None = None
 
     def __post_init__(self) -> None:
-        if self.agreement.beside != self.digest:
+        if self.agreement.beside != _digest(self.nodes, self.address, self.ca, self.columns):
             raise ValueError(
                 "columns, keys of nodes, address or certificate are not those that were agreed on"
             )
 
-    @property
-    def digest(self) -> str:
-        """Digest of what is not in the agreement itself."""
-        return _digest(self.nodes, self.address, self.ca, self.columns)
-
     def save(self, folder: Path) -> None:
         """Into ``federation.json``."""
-        body = {
-            "privem": "federation",
-            "version": VERSION,
-            "agreement": self.agreement.to_dict(),
-            "nodes": self.nodes,
-            "address": self.address,
-            "ca": self.ca,
-            "columns": self.columns,
-        }
+        head = {"privem": "federation", "version": VERSION}
+        body = {**head, **vars(self), "agreement": self.agreement.to_dict()}
         write_secret(folder / "federation.json", (json.dumps(body, indent=1) + "\n").encode())
 
     @classmethod
@@ -152,23 +140,22 @@ def new_party(folder: Path, name: str) -> dict[str, str]:
     party = Party(np.zeros((0, 1)), name)
     public = [party.card(protection) for protection in names()][-1]  # with the keys of all
     node = ec.generate_private_key(ec.SECP256R1())
-    private = node.private_bytes(
-        serialization.Encoding.PEM,
-        serialization.PrivateFormat.PKCS8,
-        serialization.NoEncryption(),
-    )
     known = node.public_key().public_bytes(
         serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo
     )
     card = {**asdict(public), "node": known.decode("ascii")}
-    write_secret(folder / "node.key", private)
+    write_secret(folder / "node.key", private_pem(node))
     write_secret(folder / "card.json", (json.dumps(card, indent=1) + "\n").encode())
     write_secret(folder / "state", party.state())
     return card
 
 
 def read_card(path: Path) -> dict[str, str]:
-    """A party's public card."""
+    """A party's public card, with public keys of the right kinds."""
+    require()
+    from cryptography.hazmat.primitives.asymmetric import ec, ed25519, x25519
+    from cryptography.hazmat.primitives.serialization import load_pem_public_key
+
     body = _json(path)
     check_name(str(body.get("name")))
     if set(body) != {"name", "box", "signing", "node"} or not all(
@@ -176,23 +163,14 @@ def read_card(path: Path) -> dict[str, str]:
     ):
         raise ValueError(f"{str(path)!r} is not a card that privem federate key wrote")
     try:
-        _check_keys(body)
+        x25519.X25519PublicKey.from_public_bytes(bytes.fromhex(body["box"]))
+        ed25519.Ed25519PublicKey.from_public_bytes(bytes.fromhex(body["signing"]))
+        node = load_pem_public_key(body["node"].encode("ascii"))
+        if not isinstance(node, ec.EllipticCurvePublicKey) or node.curve.name != "secp256r1":
+            raise ValueError
     except Exception:  # The libraries raise all kinds of errors for what is no key.
         raise ValueError(f"{str(path)!r} is broken: its keys are no keys") from None
     return body
-
-
-def _check_keys(card: dict[str, str]) -> None:
-    """Raise unless a card's keys are public keys."""
-    require()
-    from cryptography.hazmat.primitives.asymmetric import ec, ed25519, x25519
-    from cryptography.hazmat.primitives.serialization import load_pem_public_key
-
-    x25519.X25519PublicKey.from_public_bytes(bytes.fromhex(card["box"]))
-    ed25519.Ed25519PublicKey.from_public_bytes(bytes.fromhex(card["signing"]))
-    node = load_pem_public_key(card["node"].encode("ascii"))
-    if not isinstance(node, ec.EllipticCurvePublicKey) or node.curve.name != "secp256r1":
-        raise ValueError("another kind of key")
 
 
 def check_cards(cards: Sequence[dict[str, str]]) -> None:

@@ -7,17 +7,30 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import httpx
+from flwr.app import Context, Error, Message, RecordDict
+from flwr.clientapp import ClientApp
+from flwr.common.constant import HEARTBEAT_DEFAULT_INTERVAL, ErrorCode
+from flwr.proto.fleet_pb2 import (
+    ActivateNodeRequest,
+    DeactivateNodeRequest,
+    PullMessagesRequest,
+    PushMessagesRequest,
+)
+from flwr.proto.heartbeat_pb2 import SendNodeHeartbeatRequest
+from flwr.proto.node_pb2 import Node as Number
+from flwr.supercore.heartbeat import HeartbeatSender
+from flwr.supercore.interceptors import RuntimeVersionHttpInterceptor
+from flwr.supercore.primitives.asymmetric import bytes_to_private_key, public_key_to_bytes
+from flwr.supernode.fleet_http_client import FleetHttpClient
+from flwr.supernode.node_auth_http_interceptor import NodeAuthHttpInterceptor
 
 from ..errors import FederationError
-from ..flower import MESSAGE_TYPE, require
+from ..flower import MESSAGE_TYPE
 from ..party.party import Party
 from .transport import Pace, content, pack, payload, unpack
-
-if TYPE_CHECKING:
-    from flwr.app import Context, Message
-    from flwr.clientapp import ClientApp
-
 
 # Seconds between two attempts to connect: at first, then twice as long, up to the other.
 _RECONNECT, _RARELY = 0.5, 8.0
@@ -27,10 +40,6 @@ _GRACE = 10.0
 
 def client_app(party: Party) -> ClientApp:
     """A ClientApp that answers for a party, which has joined its agreement and stores its state."""
-    require()
-    from flwr.app import Message
-    from flwr.clientapp import ClientApp
-
     app = ClientApp()
 
     @app.query("privem")
@@ -71,12 +80,6 @@ class Node:
         known: Path,
         say: Callable[[str], None],
     ) -> None:
-        require()
-        from flwr.supercore.interceptors import RuntimeVersionHttpInterceptor
-        from flwr.supercore.primitives.asymmetric import bytes_to_private_key, public_key_to_bytes
-        from flwr.supernode.fleet_http_client import FleetHttpClient
-        from flwr.supernode.node_auth_http_interceptor import NodeAuthHttpInterceptor
-
         private = bytes_to_private_key(key)
         self._app, self._address, self._known, self._say = app, address, known, say
         self._public = public_key_to_bytes(private.public_key())
@@ -94,8 +97,6 @@ class Node:
 
     def serve(self) -> None:
         """Answer until interrupted. If the server is away, wait for it."""
-        from flwr.supercore.heartbeat import HeartbeatSender
-
         self._connect()
         self._say("connected")
         heart = HeartbeatSender(self._beat)
@@ -109,7 +110,8 @@ class Node:
                     self._say("connected again")
         finally:
             heart.stop()
-            self._leave()
+            with suppress(httpx.HTTPError):
+                self._client.DeactivateNode(DeactivateNodeRequest(node_id=self._node.node_id))
 
     def _connect(self) -> None:
         """Connect. A node that has connected once tries for ever: the server will know it again."""
@@ -125,7 +127,9 @@ class Node:
                 time.sleep(next(gaps))
 
     def _converse(self) -> None:
-        import httpx
+        def receive() -> Message | None:
+            found = self._client.PullMessages(PullMessagesRequest(node=self._node))
+            return next(iter(unpack(found)), None)
 
         pace, took = Pace(), 0.0
         while True:
@@ -133,7 +137,7 @@ class Node:
             begun = time.monotonic()
             message = None
             with suppress(httpx.HTTPStatusError):  # the server's own trouble: ask again
-                message = self._patiently(self._receive)
+                message = self._patiently(receive)
             took = time.monotonic() - begun
             if message is None:
                 continue
@@ -147,8 +151,6 @@ class Node:
 
     def _patiently(self, call: Callable[[], Any]) -> Any:
         """Call, and wait as long as there is no server; say so once."""
-        import httpx
-
         waiting, gaps = False, _gaps()
         while True:
             try:
@@ -176,11 +178,6 @@ class Node:
             return found
 
     def _activate(self) -> None:
-        import httpx
-        from flwr.common.constant import HEARTBEAT_DEFAULT_INTERVAL
-        from flwr.proto.fleet_pb2 import ActivateNodeRequest, DeactivateNodeRequest
-        from flwr.proto.node_pb2 import Node as Number
-
         request = ActivateNodeRequest(
             public_key=self._public, heartbeat_interval=HEARTBEAT_DEFAULT_INTERVAL
         )
@@ -199,10 +196,6 @@ class Node:
         self._node = Number(node_id=number)
 
     def _beat(self) -> bool:
-        import httpx
-        from flwr.common.constant import HEARTBEAT_DEFAULT_INTERVAL
-        from flwr.proto.heartbeat_pb2 import SendNodeHeartbeatRequest
-
         request = SendNodeHeartbeatRequest(
             node=self._node, heartbeat_interval=HEARTBEAT_DEFAULT_INTERVAL
         )
@@ -211,16 +204,7 @@ class Node:
         except httpx.HTTPError:
             return False
 
-    def _receive(self) -> Message | None:
-        from flwr.proto.fleet_pb2 import PullMessagesRequest
-
-        found = self._client.PullMessages(PullMessagesRequest(node=self._node))
-        return next(iter(unpack(found)), None)
-
     def _answer(self, message: Message) -> Message:
-        from flwr.app import Context, Error, Message, RecordDict
-        from flwr.common.constant import ErrorCode
-
         run = message.metadata.run_id
         if message.metadata.message_type != MESSAGE_TYPE:
             error = Error(ErrorCode.CLIENT_APP_RAISED_EXCEPTION, "not a message of privem")
@@ -237,20 +221,11 @@ class Node:
         return self._app(message, context)
 
     def _send(self, message: Message) -> None:
-        from flwr.proto.fleet_pb2 import PushMessagesRequest
-
         # The running time is not reported: it may tell about the rows.
         request = PushMessagesRequest(
             node=self._node, clientapp_runtime_list=[0.0], **pack(message)
         )
         self._client.PushMessages(request)
-
-    def _leave(self) -> None:
-        import httpx
-        from flwr.proto.fleet_pb2 import DeactivateNodeRequest
-
-        with suppress(httpx.HTTPError):
-            self._client.DeactivateNode(DeactivateNodeRequest(node_id=self._node.node_id))
 
 
 def _gaps() -> Iterator[float]:

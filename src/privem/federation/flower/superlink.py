@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 from ..flower import require
 
 if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
     from cryptography.x509 import Certificate, GeneralName
 
 _DAYS = 730  # that a certificate is valid
@@ -32,15 +33,12 @@ _DAYS = 730  # that a certificate is valid
 # registered keys only. Flower knows a fit by the secret in the server's folder, and its task by a
 # token. For everything else, whoever asks must prove that they have that secret too. Nodes are
 # asked to wait until all keys are registered, so that Flower sees none that it does not know yet.
-_NODES = tuple(
-    f"/v1/fleet/{what}"
-    for what in (
-        "activate-node",
-        "deactivate-node",
-        "send-node-heartbeat",
-        "pull-messages",
-        "push-messages",
-    )
+_NODES = (
+    "/v1/fleet/activate-node",
+    "/v1/fleet/deactivate-node",
+    "/v1/fleet/send-node-heartbeat",
+    "/v1/fleet/pull-messages",
+    "/v1/fleet/push-messages",
 )
 _FITS = "/v1/runtime/"
 _HEADER = "privem-proof"
@@ -105,16 +103,34 @@ def _register(address: str, ca: bytes, secret: bytes, nodes: Mapping[str, bytes]
     from flwr.proto.control_pb2 import RegisterNodeRequest
     from flwr.supercore.control.control_http_client import ControlHttpClient
 
-    left = dict(nodes)
     with ControlHttpClient.from_server_address(address, False, ca, [Shown(secret)]) as client:
-        while left:
-            name = next(iter(left))
-            try:
-                client.RegisterNode(RegisterNodeRequest(public_key=left[name], name=name))
-            except httpx.HTTPError:
-                time.sleep(0.1)
-            else:
-                del left[name]
+        for name, key in nodes.items():
+            while True:
+                try:
+                    client.RegisterNode(RegisterNodeRequest(public_key=key, name=name))
+                    break
+                except httpx.HTTPError:
+                    time.sleep(0.1)
+
+
+def nodes_of(address: str, ca: bytes, secret: bytes) -> dict[bytes, str] | None:
+    """Public keys of registered nodes and their status; ``None`` if the server cannot be reached.
+
+    A server tells this only to those who have its ``secret``; others get an empty answer.
+    """
+    require()
+    import httpx
+    from flwr.proto.control_pb2 import ListNodesRequest
+    from flwr.supercore.control.control_http_client import ControlHttpClient
+
+    try:
+        with ControlHttpClient.from_server_address(address, False, ca, [Shown(secret)]) as client:
+            found = client.ListNodes(ListNodesRequest()).nodes_info
+    except httpx.HTTPStatusError:
+        return {}
+    except httpx.HTTPError:
+        return None
+    return {node.public_key.strip(): str(node.status) for node in found}
 
 
 def proof(secret: bytes) -> str:
@@ -179,8 +195,8 @@ def new_certificates(host: str) -> tuple[bytes, bytes, bytes]:
         Name or address by which parties reach the server; the loopback is always included.
     """
     from cryptography import x509
-    from cryptography.hazmat.primitives import serialization
     from cryptography.hazmat.primitives.asymmetric import ec
+    from cryptography.hazmat.primitives.serialization import Encoding
     from cryptography.x509.oid import ExtendedKeyUsageOID
 
     authority, key = (ec.generate_private_key(ec.SECP256R1()) for _ in range(2))
@@ -189,13 +205,14 @@ def new_certificates(host: str) -> tuple[bytes, bytes, bytes]:
     use = x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH])
     extra = [x509.SubjectAlternativeName([_name(n) for n in names]), use]
     leaf = _signed("privem federation server", key.public_key(), ca, authority, False, extra)
-    private = key.private_bytes(
-        serialization.Encoding.PEM,
-        serialization.PrivateFormat.PKCS8,
-        serialization.NoEncryption(),
-    )
-    pem = serialization.Encoding.PEM
-    return ca.public_bytes(pem), leaf.public_bytes(pem), private
+    return ca.public_bytes(Encoding.PEM), leaf.public_bytes(Encoding.PEM), private_pem(key)
+
+
+def private_pem(key: EllipticCurvePrivateKey) -> bytes:
+    """A private key as it is stored."""
+    from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+
+    return key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
 
 
 def _name(host: str) -> GeneralName:

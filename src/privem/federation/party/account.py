@@ -14,13 +14,11 @@ questions. :func:`chosen` prices such adaptive releases; not every accountant is
 
 from __future__ import annotations
 
-import copy
 import hashlib
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from itertools import zip_longest
-from typing import Any, Self
 
 from ...accounting import (
     Composed,
@@ -100,6 +98,7 @@ def believe(question: Question, rows: float | None) -> tuple[Spent, ...]:
     return tuple(found)
 
 
+@dataclass
 class Account:
     """A party's limit on what it gives away over all runs, and what it has spent of it.
 
@@ -112,28 +111,23 @@ class Account:
         it goes along.
     """
 
-    def __init__(self, limit: float | None, delta: float) -> None:
-        if limit is not None and not limit > 0:
-            raise ValueError(f"epsilon of a party must be above 0, got {limit}")
-        if not 0 < delta < 1:
-            raise ValueError(f"delta of a party must lie between 0 and 1, got {delta}")
-        self.limit, self.delta = limit, delta
-        self.spent: tuple[tuple[int, Spent], ...] = ()
-        """Every private answer's price, with the number of its run."""
-        self.failures: tuple[float, ...] = ()
-        self.exact = 0
-        """How many exact answers were given: no finite epsilon bounds those."""
-        self.roster = ""
-        """With whom: all exact answers of a party are summed with those of the same others."""
-        self.reserved = b""
-        """Which answer was paid for and has not left yet."""
+    limit: float | None
+    delta: float
+    spent: tuple[tuple[int, Spent], ...] = ()
+    """Every private answer's price, with the number of its run."""
+    failures: tuple[float, ...] = ()
+    exact: int = 0
+    """How many exact answers were given: no finite epsilon bounds those."""
+    roster: str = ""
+    """With whom: all exact answers of a party are summed with those of the same others."""
+    reserved: bytes = b""
+    """Which answer was paid for and has not left yet."""
 
-    @classmethod
-    def of(cls, values: Mapping[str, Any]) -> Self:
-        """The inverse of ``vars``."""
-        account = cls(values["limit"], values["delta"])
-        vars(account).update(values)
-        return account
+    def __post_init__(self) -> None:
+        if self.limit is not None and not self.limit > 0:
+            raise ValueError(f"epsilon of a party must be above 0, got {self.limit}")
+        if not 0 < self.delta < 1:
+            raise ValueError(f"delta of a party must lie between 0 and 1, got {self.delta}")
 
     def _cost(self, more: Sequence[tuple[int, Spent]] = (), failure: float = 0.0) -> float:
         return chosen(self._events(more, failure), self.delta)
@@ -203,9 +197,7 @@ class Account:
         It is as before, except for exact answers: refusing one after rows were read may depend on
         them (sums that are not finite, or above the bounds), so the refusal counts as an answer.
         """
-        after = copy.copy(self)
-        after.exact, after.roster = tried.exact, tried.roster
-        return after
+        return replace(self, exact=tried.exact, roster=tried.roster)
 
     def limit_to(
         self, limit: float | None, delta: float | None, despite_exact_answers: bool = False
@@ -263,7 +255,7 @@ def bill(question: Question, memory: Memory, account: Account, agreement: Agreem
         raise BadMessage("the run's terms speak of other noise than the question")
     if not prices:
         check_exact(account, agreement)
-    run, after = len(memory.runs), copy.copy(account)
+    run, after = len(memory.runs), replace(account)
     failure = memory.failure if prices and not account.of_run(run) else 0.0
     name = hashlib.sha256(f"{memory.run}|{memory.round}|".encode() + memory.about).digest()
     if not after.charge(prices, failure, run, agreement.roster, name):

@@ -65,31 +65,6 @@ def after(key: bytes) -> bytes:
     return derive(key, "next")
 
 
-@dataclass(frozen=True)
-class RunKeys:
-    """What a party draws from in one run."""
-
-    noise: bytes
-    """Where the rounds' keys begin."""
-    masks: bytes
-    """For the protection."""
-    draws: bytes
-    """For what is drawn once a run: the cells of rows, and the row that stands for a person."""
-
-    @classmethod
-    def of(cls, secret: bytes, run: str, agreement: str, plan: str, rows: bytes) -> RunKeys:
-        """The keys of a run under an agreement and a plan (their hashes), about these rows."""
-        names = (name.encode("utf-8") for name in (run, agreement, plan))
-        key = derive(secret, "run", *names, rows)
-        return cls(*(derive(key, label) for label in ("noise", "masks", "draws")))
-
-
-def round_key(chain: bytes, run: str, number: int, agreement: str, about: bytes) -> bytes:
-    """The key of one question (its hash, so with its noise and lattice) in one round."""
-    names = (run.encode("utf-8"), number.to_bytes(8, "little"), agreement.encode("utf-8"))
-    return derive(chain, "round", *names, about)
-
-
 def noise_key(key: bytes, encoded: NDArray[np.int64]) -> bytes:
     """The key of the noise on these numbers: other numbers never get the same noise.
 
@@ -194,7 +169,7 @@ class Memory:
     key: bytes = b""
     """This round's key, forgotten once its numbers are known."""
     draws: bytes = b""
-    """Where rows and persons draw from in this run."""
+    """Where a run draws the cells of rows from, and the row that stands for a person."""
     rows: bytes = b""
     """Recognises the rows that the run began with."""
     partition: int = 0
@@ -218,7 +193,9 @@ class Memory:
 
         ``charged``: something was charged to the run that ends.
         """
-        keys = RunKeys.of(self.secret, request.run, request.federation, request.plan, rows)
+        names = (name.encode("utf-8") for name in (request.run, request.federation, request.plan))
+        key = derive(self.secret, "run", *names, rows)
+        draws = derive(key, "draws")
         # A run without answers and without charges may begin again: it has nothing to repeat.
         said = self.round or charged
         runs = (*(run for run in self.runs if run != self.run or said), request.run)
@@ -230,12 +207,12 @@ class Memory:
             private=terms.private,
             budget=terms.budget,
             secret=after(self.secret),
-            chain=keys.noise,
-            draws=keys.draws,
-            rows=derive(keys.draws, "rows", rows),
+            chain=derive(key, "noise"),
+            draws=draws,
+            rows=derive(draws, "rows", rows),
             runs=runs,
         )
-        return now, keys.masks
+        return now, derive(key, "masks")
 
     def knows(self, rows: bytes) -> bool:
         """Whether rows of this fingerprint are those that the run began with."""
@@ -243,7 +220,7 @@ class Memory:
 
     def asked(self, request: Request) -> Self:
         """A round begins with its question."""
-        names = (self.run, request.round, request.federation)
+        number, federation = request.round.to_bytes(8, "little"), request.federation.encode("utf-8")
         about = hashlib.sha256(request.question).digest()  # Long: hashed once.
         return replace(
             self,
@@ -252,7 +229,7 @@ class Memory:
             question=request.question,
             about=about,
             numbers=None,
-            key=round_key(self.chain, *names, about),
+            key=derive(self.chain, "round", self.run.encode("utf-8"), number, federation, about),
             chain=after(self.chain),
         )
 

@@ -15,6 +15,7 @@ from collections.abc import Callable, Collection
 from dataclasses import asdict, replace
 from typing import Any, Self
 
+from ...core import Rows
 from ...data import LocalSource
 from ..agreement import Agreement, Card
 from ..errors import FederationError, Unanswerable
@@ -25,7 +26,7 @@ from ..wire.messages import Question, Request, RunTerms, refusal, reply
 from ..wire.queries import check_persons, check_query, pack, unpack
 from .account import Account, bill, check_declared, check_exact
 from .memory import Keys, Memory, derive, drawing, new_secret
-from .rows import Categories, PartyRows
+from .rows import PartyRows
 
 
 class Party:
@@ -64,6 +65,18 @@ class Party:
         Keeps the party's state for good: called with it before a row is summed, when the cost has
         been reserved, and before a reply or a refusal leaves.
 
+    Attributes
+    ----------
+    features : int
+        How many columns, a target included.
+    columns : tuple of str or None
+        Their names, if they have any.
+    weighted, target, persons : bool
+        Whether its records have weights; whether the last column is a target; whether persons are
+        hidden, rather than records.
+    categories : tuple of tuples or None
+        Of each column, where rows are codes of categories.
+
     Examples
     --------
     >>> import numpy as np
@@ -89,8 +102,13 @@ class Party:
     ) -> None:
         if not isinstance(name, str) or not 0 < len(name) <= 100:
             raise ValueError("a party's name has 1 to 100 characters")
-        self._held = PartyRows.of(rows, y, categories, groups, header)
-        self._rows = self._held.rows
+        self._held = held = PartyRows.of(rows, y, categories, groups, header)
+        self._rows: Rows = held.table.rows
+        names = self._rows.names
+        self.features = self._rows.n_features
+        self.columns = None if names is None else tuple(str(name) for name in names)
+        self.weighted, self.persons = held.weighted, held.persons
+        self.target, self.categories = held.table.target, held.categories
         self.name, self.n_jobs, self.plans = name, n_jobs, plans
         self.store = store
         self._budget = Account(epsilon, delta)
@@ -104,37 +122,6 @@ class Party:
         self._question: Question | None = None
         self.problem: BaseException | None = None
         """What last went wrong inside, for the party's owner."""
-
-    @property
-    def features(self) -> int:
-        """How many columns, a target included."""
-        return self._rows.n_features
-
-    @property
-    def columns(self) -> tuple[str, ...] | None:
-        """Their names, if they have any."""
-        names = self._rows.names
-        return None if names is None else tuple(str(name) for name in names)
-
-    @property
-    def weighted(self) -> bool:
-        """Whether its records have weights."""
-        return self._held.weighted
-
-    @property
-    def target(self) -> bool:
-        """Whether the last column is a target."""
-        return self._held.target
-
-    @property
-    def persons(self) -> bool:
-        """Whether persons are hidden, rather than records."""
-        return self._held.persons
-
-    @property
-    def categories(self) -> Categories | None:
-        """Of each column, where rows are codes of categories."""
-        return self._held.categories
 
     @property
     def spent(self) -> float:
@@ -381,7 +368,7 @@ class Party:
             odd = f"its account is of {was}, which says nothing about {now}; begin a new one"
         if odd:
             raise ValueError(f"{self.name!r}: {odd}")
-        account = Account.of(body["account"])
+        account = Account(**body["account"])
         if self._wanted is not None:
             account.limit_to(*self._wanted)
         self._keys, self._budget = Keys(**body["keys"]), account
@@ -395,4 +382,4 @@ class Party:
 
 def account_of(state: bytes) -> Account:
     """The account in a party's state, whatever its rows."""
-    return Account.of(unpack(state, "party", own=True)["account"])
+    return Account(**unpack(state, "party", own=True)["account"])

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from ...core import Rows
 from ...data import LocalSource, Policy, Table, open_table
 from ..agreement import Agreement
 from .memory import fingerprint
@@ -48,17 +47,6 @@ class PartyRows:
         return cls(table, plain_categories(table.categories), bool((table.rows.X < 0).any()))
 
     @property
-    def rows(self) -> Rows:
-        """The rows."""
-        rows: Rows = self.table.rows
-        return rows
-
-    @property
-    def target(self) -> bool:
-        """Whether the last column is a target."""
-        return self.table.target
-
-    @property
     def weighted(self) -> bool:
         """Whether records have weights."""
         return self.table.people.weighted
@@ -72,9 +60,9 @@ class PartyRows:
         """How the rows differ from what was agreed, in words; empty if they do not."""
         if self.weighted and not agreement.weighted:
             return "its rows have weights, the agreement has none"
-        if self.target != agreement.target:
+        if self.table.target != agreement.target:
             have = ("a target, the agreement has none", "no target (y=), the agreement has one")
-            return f"its rows have {have[0 if self.target else 1]}"
+            return f"its rows have {have[0 if self.table.target else 1]}"
         if self.persons != agreement.persons:
             have = ("persons (groups=), the agreement is about records", "no persons (groups=)")
             return f"its rows have {have[0 if self.persons else 1]}"
@@ -92,8 +80,8 @@ class PartyRows:
     @property
     def fingerprint(self) -> bytes:
         """A hash of all rows, as they are now. Secret."""
-        owned = self.table.owned
-        return fingerprint(self.rows) if owned is None else fingerprint(owned.rows, owned.owner)
+        rows, owned = self.table.rows, self.table.owned
+        return fingerprint(rows) if owned is None else fingerprint(owned.rows, owned.owner)
 
     def source(
         self, private: bool, n_jobs: int | None, key: bytes, draw: Callable[[int], bytes]

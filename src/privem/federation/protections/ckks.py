@@ -14,20 +14,18 @@ from __future__ import annotations
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ...core import Spent
+from ..agreement import Agreement
 from ..errors import FederationError, TooFewParties
 from ..wire.codec import BadMessage
 from . import Leaves, Mail, Opened, PartyRound, Protection, ServerRound
 from .encrypted import bfv
 from .encrypted.shared_key import SharedKeyParty, SharedKeyServer
-
-if TYPE_CHECKING:
-    from ...core import Spent
-    from ..agreement import Agreement
 
 _DEGREE, _MODULI, _SCALE = 8192, [60, 40, 40, 60], 2.0**40
 

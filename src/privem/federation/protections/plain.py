@@ -10,17 +10,15 @@ from __future__ import annotations
 from collections.abc import Generator
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ...tree import Array, RunningSum
+from ..agreement import Agreement
 from ..wire.codec import BadMessage, decode, encode
 from . import Mail, Opened, PartyRound, PartySide, Protection, ServerRound, ServerSide
-
-if TYPE_CHECKING:
-    from ..agreement import Agreement
 
 
 def numbers_message(numbers: NDArray[Any]) -> bytes:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import count
 from typing import Protocol
 
@@ -47,16 +47,14 @@ class InProcess:
 class Conversation:
     """One round's exchanges.
 
-    ``questions`` go with requests to a party until it has answered. ``refused`` collects refusals
-    where they count as dropouts; where it is ``None``, a refusal ends the fit.
+    ``head`` is what all requests of the round have in common. ``questions`` go with requests to a
+    party until it has answered. ``refused`` collects refusals where they count as dropouts; where
+    it is ``None``, a refusal ends the fit.
     """
 
     transport: Transport
     journal: Journal | None
-    federation: str
-    run: str
-    plan: str
-    round: int
+    head: Request
     questions: dict[str, bytes]
     counters: Counters
     refused: dict[str, str] | None = None
@@ -71,7 +69,11 @@ class Conversation:
 
     def exchange(self, mail: Mail, step: int) -> Mail:
         """One exchange; a malformed reply counts as missing."""
-        requests = {name: self._request(name, step, payload) for name, payload in mail.items()}
+        at = replace(self.head, step=step)
+        requests = {
+            name: replace(at, question=self.questions.get(name, b""), payload=payload)
+            for name, payload in mail.items()
+        }
         sent = _written(requests)
         known = None if self.journal is None else self.journal.replies(sent)
         replies = self.transport.exchange(sent) if known is None else known
@@ -96,10 +98,6 @@ class Conversation:
         if self.journal is not None and known is None:
             self.journal.keep(sent, replies)
         return found
-
-    def _request(self, name: str, step: int, payload: bytes) -> Request:
-        question = self.questions.get(name, b"")
-        return Request(self.federation, self.run, self.plan, self.round, step, question, payload)
 
 
 def _written(requests: dict[str, Request]) -> Mail:

@@ -15,11 +15,11 @@ from ...data import register
 from ..agreement import Agreement, took_part
 from ..errors import FederationError, PartyRefused, TooFewParties
 from ..party.party import Party
-from ..party.rows import Categories, code_bounds, column_bounds
+from ..party.rows import code_bounds, column_bounds
 from ..protections import Opened, ServerRound
 from ..sums import check_possible, on_grid, read, sizes
 from ..wire.codec import BadMessage
-from ..wire.messages import Budget, Question, RunTerms, read_welcome
+from ..wire.messages import Budget, Question, Request, RunTerms, read_welcome
 from ..wire.queries import check_query
 from .conversation import Conversation, InProcess, Transport
 from .journal import Counters, Journal
@@ -56,6 +56,17 @@ class Federation:
         ``neighbours="replace-one"``.
     collusion : {"some", "none"}
         ``"none"`` declares, for ``"encrypted"``, that nobody colludes; noise is then shared.
+
+    Attributes
+    ----------
+    agreement : Agreement
+    rows : int or None
+        The public number of records, if it was given; ``None`` where persons are hidden.
+    weighted, target, persons : bool
+        Whether records have weights; whether the last column is a target; whether private fits
+        hide persons, rather than records.
+    categories : tuple of tuples or None
+        Of each column, where records are categories.
 
     Examples
     --------
@@ -131,6 +142,10 @@ class Federation:
         self, agreement: Agreement, transport: Transport, journal: Journal | None = None
     ) -> None:
         self.agreement, self.transport, self.journal = agreement, transport, journal
+        self.weighted, self.persons = agreement.weighted, agreement.persons
+        self.target, self.categories = agreement.target, agreement.categories
+        rows = None if agreement.persons else agreement.rows
+        self.rows = None if rows is None else int(rows)
         self.run = ""
         self._counters = Counters() if journal is None else journal.counters
         self._server = agreement.kind.server_side(agreement, self.run)
@@ -169,33 +184,6 @@ class Federation:
             "refused": [name for name in gone if name in self._refused],
             "lost": [name for name in gone if name not in self._refused],
         }
-
-    @property
-    def rows(self) -> int | None:
-        """The public number of records, if it was given; ``None`` where persons are hidden."""
-        if self.agreement.rows is None or self.agreement.persons:
-            return None
-        return int(self.agreement.rows)
-
-    @property
-    def weighted(self) -> bool:
-        """Whether records have weights."""
-        return self.agreement.weighted
-
-    @property
-    def persons(self) -> bool:
-        """Whether private fits hide persons, rather than records."""
-        return self.agreement.persons
-
-    @property
-    def target(self) -> bool:
-        """Whether the last column is a target."""
-        return self.agreement.target
-
-    @property
-    def categories(self) -> Categories | None:
-        """Of each column, where records are categories."""
-        return self.agreement.categories
 
     def trust(self, private: bool | None = None) -> str:
         """Who can learn what."""
@@ -254,7 +242,8 @@ class Federation:
             self._enough(self._active)
         shapes = set(found.values())
         if len({features for features, _ in shapes}) != 1:
-            raise FederationError(f"parties have different numbers of columns: {_say(found)}")
+            said = "; ".join(f"{name}: {features}" for name, (features, _) in found.items())
+            raise FederationError(f"parties have different numbers of columns: {said}")
         if len(shapes) != 1:
             # Do not show the names: one may be a cell of a file without a header.
             raise FederationError(
@@ -288,9 +277,10 @@ class Federation:
         self, private: bool, questions: dict[str, bytes] | None = None
     ) -> Conversation:
         """With the parties; in private runs a refusal is a dropout, if any may drop out."""
-        head = (self.agreement.hash, self.run, self._plan, self._round, questions or {})
+        head = Request(self.agreement.hash, self.run, self._plan, self._round, 0, b"", b"")
         refused = self._refused if private and self.agreement.dropouts else None
-        return Conversation(self.transport, self.journal, *head, self._counters, refused)
+        talk = self.transport, self.journal, head, questions or {}
+        return Conversation(*talk, self._counters, refused)
 
     def _enough(self, parties: Sequence[str]) -> None:
         needed = self.agreement.least
@@ -363,10 +353,6 @@ class Federation:
         if journal is not None:
             journal.finish(written, opened, self._server.state())
         return opened
-
-
-def _say(found: Mapping[str, tuple[Any, Any]]) -> str:
-    return "; ".join(f"{name}: {features}" for name, (features, _) in found.items())
 
 
 register(lambda X: isinstance(X, Federation), open_federation)

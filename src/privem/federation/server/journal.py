@@ -48,8 +48,7 @@ class Counters:
         self._path = path
         self._last: dict[str, tuple[int, str]] = {}
         if path is not None and path.exists():
-            known = decode(path.read_bytes(), own=True)[1]
-            self._last = {name: (count, asked) for name, (count, asked) in known.items()}
+            self._last = decode(path.read_bytes(), own=True)[1]
         self._kept = dict(self._last)
 
     def hear(self, name: str, request: Request, reply: bytes) -> None:
@@ -103,13 +102,10 @@ class Journal:
             self._append("rounds", *entries[0])
         self.counters = Counters(self._folder / "counters" if counters is None else Path(counters))
         self.run: str = entries[0][1]["run"]
-        self.began: dict[str, Any] | None = None
-        self._rounds: list[dict[str, Any]] = []
-        for kind, body in entries[1:]:
-            if kind == "began":
-                self.began = body
-            else:
-                self._rounds.append(body)
+        self.began: dict[str, Any] | None = next(
+            (b for kind, b in entries if kind == "began"), None
+        )
+        self._rounds = [body for kind, body in entries if kind == "round"]
         self._replies = {body["mail"]: body["replies"] for _, body in self._load("current")}
 
     @property
@@ -161,7 +157,8 @@ class Journal:
         write_secret(self._state_file(number), state)
         self._append("rounds", "round", body)
         self._rounds.append(body)
-        self._clear()
+        self._replies = {}
+        (self._folder / "current").write_bytes(b"")
         self._state_file(number - 1).unlink(missing_ok=True)
 
     def fail(self) -> None:
@@ -171,7 +168,8 @@ class Journal:
         mail, replies = self._replies.popitem()
         path = self._folder / "current"
         with open(path, "r+b") as file:
-            file.truncate(path.stat().st_size - len(_entry("exchange", _exchange(mail, replies))))
+            entry = _entry("exchange", {"mail": mail, "replies": replies})
+            file.truncate(path.stat().st_size - len(entry))
             os.fsync(file.fileno())
 
     def replies(self, mail: Mail) -> Mail | None:
@@ -180,13 +178,9 @@ class Journal:
 
     def keep(self, mail: Mail, replies: Mail) -> None:
         """Keep the replies to some mail."""
-        body = _exchange(_digest(mail), replies)
-        self._append("current", "exchange", body)
-        self._replies[body["mail"]] = replies
-
-    def _clear(self) -> None:
-        self._replies = {}
-        (self._folder / "current").write_bytes(b"")
+        digest = _digest(mail)
+        self._append("current", "exchange", {"mail": digest, "replies": replies})
+        self._replies[digest] = replies
 
     def _append(self, name: str, kind: str, body: Mapping[str, Any]) -> None:
         append_secret(self._folder / name, _entry(kind, body))
@@ -211,10 +205,6 @@ class Journal:
 def _entry(kind: str, body: Mapping[str, Any]) -> bytes:
     entry = encode(kind, body)
     return len(entry).to_bytes(8, "little") + hashlib.sha256(entry).digest() + entry
-
-
-def _exchange(mail: bytes, replies: Mail) -> dict[str, Any]:
-    return {"mail": mail, "replies": replies}
 
 
 def _digest(mail: Mail) -> bytes:

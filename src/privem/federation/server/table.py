@@ -32,9 +32,8 @@ def open_federation(X: Federation, y: Any, weight: Any, groups: Any, policy: Pol
             "parties: each party may load the fitted model and evaluate its own rows"
         )
     _refuse(X, y, weight, groups, policy)
-    params, known = policy.params, None
-    if policy.coded:
-        known = _agreed_categories(X, policy.categories)
+    params = policy.params
+    known = _agreed_categories(X, policy.categories) if policy.coded else None
     people = federated_people(X)
     failure, budget = 0.0, None
     if policy.private:
@@ -91,7 +90,19 @@ def _refuse(X: Federation, y: Any, weight: Any, groups: Any, policy: Policy) -> 
         raise ValueError(f"{name} has no target, and these parties have one: make them without y")
     if X.categories is not None and not policy.coded:
         raise ValueError(f"{name} is for numbers, and these parties hold categories")
-    _refuse_row_starts(params)
+    start = params.get("init_params", "kmeans")
+    if start != "kmeans":
+        raise ValueError(
+            f"init_params={start!r} looks at single rows, or goes by their numbers, and a "
+            "federation gives sums only; use 'kmeans', or weights_init, means_init and "
+            "precisions_init"
+        )
+    start = params.get("init", "split")
+    if callable(start) or (isinstance(start, str) and start != "split"):
+        raise ValueError(
+            f"init={start!r} looks at single rows, and a federation gives sums only; use 'split', "
+            "or an array of centres"
+        )
 
 
 def _agreed_categories(X: Federation, given: Any) -> list[NDArray[Any]]:
@@ -109,22 +120,6 @@ def _agreed_categories(X: Federation, given: Any) -> list[NDArray[Any]]:
             "categories= are not those that the parties have agreed on; leave them out"
         )
     return known
-
-
-def _refuse_row_starts(params: Mapping[str, Any]) -> None:
-    start = params.get("init_params", "kmeans")
-    if start != "kmeans":
-        raise ValueError(
-            f"init_params={start!r} looks at single rows, or goes by their numbers, and a "
-            "federation gives sums only; use 'kmeans', or weights_init, means_init and "
-            "precisions_init"
-        )
-    start = params.get("init", "split")
-    if callable(start) or (isinstance(start, str) and start != "split"):
-        raise ValueError(
-            f"init={start!r} looks at single rows, and a federation gives sums only; use 'split', "
-            "or an array of centres"
-        )
 
 
 def _terms(name: str, params: Mapping[str, Any]) -> dict[str, str]:

@@ -58,13 +58,8 @@ class Request:
 
     def head(self, party: str) -> dict[str, Any]:
         """What the reply repeats."""
-        return {
-            "federation": self.federation,
-            "run": self.run,
-            "round": self.round,
-            "step": self.step,
-            "party": party,
-        }
+        repeated = ("federation", "run", "round", "step")
+        return {"party": party, **{word: getattr(self, word) for word in repeated}}
 
 
 def reply(request: Request, party: str, payload: bytes, count: int = 0) -> bytes:

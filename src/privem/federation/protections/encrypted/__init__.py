@@ -4,21 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Generator, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from ....core import Spent
+from ...agreement import Agreement
 from ...errors import TooFewParties
 from ...wire.codec import decode, encode
 from .. import Mail, Opened, PartyRound, Protection, ServerRound
 from . import bfv
 from .shared_key import SharedKeyParty, SharedKeyServer
 
-if TYPE_CHECKING:
-    from ....core import Spent
-    from ...agreement import Agreement
 
-
-def _cipher(whole: bool, parties: int) -> bfv.Whole | bfv.Limbs:
-    return bfv.Whole.of(parties) if whole else bfv.Limbs.of(parties)
+def _cipher(this: PartyRound | ServerRound) -> bfv.Whole | bfv.Limbs:
+    parties = len(this.agreement.members)
+    return bfv.Whole.of(parties) if this.whole else bfv.Limbs.of(parties)
 
 
 class EncryptedServer(SharedKeyServer):
@@ -55,7 +54,7 @@ class EncryptedServer(SharedKeyServer):
         served = set(this.active) <= {*self._boxes, *self._holders}
         if not self._keeper or not served or self._whole != this.whole:
             yield from self._keys(this)
-        cipher = _cipher(this.whole, len(this.agreement.members))
+        cipher = _cipher(this)
         if self._context is None:
             self._context = cipher.ring.adder()
         read = partial(bfv.read, self._context, cipher.sizes(this.size))
@@ -119,11 +118,7 @@ class Encrypted(Protection):
     def party_side(self, state: bytes = b"") -> SharedKeyParty:
         """Encrypts and opens."""
         bfv.require()
-
-        def cipher(this: PartyRound) -> bfv.Whole | bfv.Limbs:
-            return _cipher(this.whole, len(this.agreement.members))
-
-        return SharedKeyParty("encrypted", cipher, state=state)
+        return SharedKeyParty("encrypted", _cipher, state=state)
 
 
 PROTECTION = Encrypted()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Generator, Mapping
+from functools import partial
 from typing import TypeVar
 
 import numpy as np
@@ -66,12 +67,9 @@ class Exchanges:
     def ask_keys(self, some: Collection[int]) -> Exchange[Rows]:
         """Ask for keys of the run; return them with their signatures."""
         body = len(self.run).to_bytes(1, "little") + self.run + public_bytes(self._key)
+        bodies = dict.fromkeys(some, body)
         keys = yield from self._ask(
-            Phase.KEYS,
-            self.session,
-            dict.fromkeys(some, body),
-            self._read_key,
-            self._enough_begin,
+            Phase.KEYS, self.session, bodies, self._read_key, self._enough_begin
         )
         return {i: keys[i] for i in sorted(self._core(keys))}
 
@@ -108,10 +106,7 @@ class Exchanges:
         head = self.number.to_bytes(8, "little") + self.size.to_bytes(4, "little")
         total = np.zeros(self.size, dtype=np.uint64)
 
-        def carries(answered: Collection[int]) -> bool:
-            """Whether the secrets of all whose masks are used can be opened by these."""
-            return self._carries(shared, answered)
-
+        carries = partial(self._carries, shared)
         receipts = yield from self._ask(
             Phase.INPUT,
             self.context,
@@ -222,6 +217,7 @@ class Exchanges:
         return len(self._core(answered)) >= self.scheme.threshold
 
     def _carries(self, shared: Collection[int], answered: Collection[int]) -> bool:
+        """Whether the secrets of all whose masks are used can be opened by these."""
         if len(answered) < self.scheme.threshold:
             return False
         quorum = self.scheme.quorum
@@ -245,36 +241,29 @@ class Exchanges:
         """Return, for each of a party's peers, a sealed pair of shares and a pad."""
         reader = Reader(shares)
         reader.take(COMMITMENT_BYTES)
-        expected = self._in(sender, self._keys)
-        rows = reader.table(messages.ROW_BYTES, expected)
+        peers = self._in(sender, self._keys)
+        rows = reader.whole_table(messages.ROW_BYTES, peers, "sealed shares")
         reader.end()
-        if len(rows) != len(expected):
-            raise Refused("sealed shares are missing")
         return rows
 
     def _read_input(
         self, reply: Reply, expected: Collection[int], total: Words
     ) -> dict[int, bytes]:
         reader = Reader(reply.body)
-        receipts = reader.table(RECEIPT_BYTES, expected)
+        receipts = reader.whole_table(RECEIPT_BYTES, expected, "receipts")
         masked = reader.vector(self.size)
         reader.end()
-        if receipts.keys() != set(expected):
-            raise Refused("receipts are missing")
         np.add(total, masked, out=total)
         return receipts
 
     def _read_votes(
         self, reply: Reply, members: bytes, survivors: Collection[int]
     ) -> dict[int, bytes]:
-        expected = self._in(reply.sender, survivors)
         reader = Reader(reply.body)
         if reader.take(len(members)) != members:
             raise Refused("another set of survivors")
-        votes = reader.table(VOTE_BYTES, expected)
+        votes = reader.whole_table(VOTE_BYTES, self._in(reply.sender, survivors), "votes")
         reader.end()
-        if len(votes) != len(expected):
-            raise Refused("votes are missing")
         return votes
 
     def _read_opened(
@@ -283,9 +272,7 @@ class Exchanges:
         """Return opened shares, and the shares of the next round."""
         mine = {reply.sender, *self._in(reply.sender, shared)}
         reader = Reader(reply.body)
-        rows = reader.table(messages.SHARE_BYTES, mine)
-        if rows.keys() != mine:
-            raise Refused("shares are missing")
+        rows = reader.whole_table(messages.SHARE_BYTES, mine, "shares")
         for i, row in rows.items():
             if row[:1] != (SEED_SHARE if i in survivors else KEY_SHARE):
                 raise Refused("a share of the wrong kind")

@@ -9,8 +9,7 @@ rounds that are over.
 
 from __future__ import annotations
 
-import hmac
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -89,10 +88,6 @@ class Pair:
         """Return the vote of one of the two for this set; only the other can check it."""
         return prf(self.votes, b"vote", context + _index(voter) + survivors, VOTE_BYTES)
 
-    def agrees(self, vote: bytes, survivors: bytes, context: bytes, voter: int) -> bool:
-        """Whether this is ``voter``'s vote for this set."""
-        return hmac.compare_digest(vote, self.vote(survivors, context, voter))
-
 
 @dataclass(frozen=True)
 class RoundSecrets:
@@ -120,10 +115,6 @@ class RoundSecrets:
         """Return the commitments to both."""
         key = commitment(KEY, self.key_element, self.context)
         return key + commitment(SEED, self.seed_element, self.context)
-
-    def pads(self, pairs: Mapping[int, Pair]) -> dict[int, bytes]:
-        """Return for each peer the secret of the mask with it, hidden under the key element."""
-        return {p: pad(pair.mask, self.key_element, self.context, p) for p, pair in pairs.items()}
 
     def shares(self, quorum: int, holders: Iterable[int]) -> dict[int, bytes]:
         """Return for each holder its share of the key element, then of the seed element."""

@@ -108,6 +108,14 @@ class Reader:
             last = index
         return rows
 
+    def whole_table(self, width: int, expected: Iterable[int], what: str) -> dict[int, bytes]:
+        """Return a table with an entry for each of these parties; ``what`` they are, in words."""
+        known = frozenset(expected)
+        rows = self.table(width, known)
+        if len(rows) != len(known):
+            raise Refused(f"{what} are missing")
+        return rows
+
     def members(self, n: int) -> frozenset[int]:
         """Return a set of some of ``n`` parties."""
         data = np.frombuffer(self.take(-(-n // 8)), dtype=np.uint8)

@@ -82,21 +82,14 @@ class MaskedParty:
     def __init__(self, identity: Identity, scheme: Scheme, run: bytes, secret: bytes = b"") -> None:
         if not 0 < len(run) <= MAX_RUN_BYTES:
             raise ValueError(f"a run's id has 1 to {MAX_RUN_BYTES} bytes, got {len(run)}")
-        places = [
-            i for i, key in enumerate(scheme.roster.parties.values()) if key == identity.public
-        ]
-        if not places:
+        keys = list(scheme.roster.parties.values())
+        if identity.public not in keys:
             raise ValueError("this identity's key is not in the roster")
-        self._me = places[0]
+        self._me = keys.index(identity.public)
         self._scheme = scheme
         self._memory = Memory(bytes(run), secret or os.urandom(KEY_BYTES))
         self._context = scheme.session(run)
         self._run = Run(identity, scheme, self._me, self._context)
-
-    @property
-    def name(self) -> str:
-        """The party's id in the roster."""
-        return self._scheme.roster.names[self._me]
 
     def state(self) -> bytes:
         """Return everything that must survive a restart. Secret.
@@ -137,7 +130,8 @@ class MaskedParty:
             What this party takes the round's sum to be about. It is added up only with parties
             that take it to be about the same.
         """
-        if len(message) > self._largest_request():
+        scheme = self._scheme
+        if len(message) > 1024 + len(scheme.roster) + (scheme.degree + 1) * (4 + KEYS_BYTES):
             raise Refused("a message is larger than it can be")
         phase, context, body = read_request(message)
         digest = hashlib.sha256(message).digest()
@@ -155,7 +149,13 @@ class MaskedParty:
             return _again(now, phase, digest)
         if phase != 1 + max(now.replies, default=Phase.SHARES):
             raise Refused(f"phase {phase.name} is not the next one")
-        now, answer = self._answer(phase, now, reader, contribution)
+        match phase:
+            case Phase.INPUT:
+                now, answer = self._mask(now, reader, contribution)
+            case Phase.SURVIVORS:
+                now, answer = self._confirm(now, reader)
+            case _:
+                answer = self._open_shares(now, reader)
         session, ahead = self._memory.session, None
         assert session is not None
         if phase is Phase.UNMASK:
@@ -172,9 +172,6 @@ class MaskedParty:
     def _sealed(self, phase: Phase, context: bytes, body: bytes) -> bytes:
         assert self._memory.session is not None
         return Reply(phase, self._me, context, body).tagged(self._memory.session.tags)
-
-    def _largest_request(self) -> int:
-        return 1024 + len(self._scheme.roster) + (self._scheme.degree + 1) * (4 + KEYS_BYTES)
 
     # KEYS: once a run ---------------------------------------------------------------------------
 
@@ -251,17 +248,6 @@ class MaskedParty:
             raise Refused("a message of another round")
         return now
 
-    def _answer(
-        self, phase: Phase, now: Round, body: Reader, contribution: Contribution
-    ) -> tuple[Round, bytes]:
-        match phase:
-            case Phase.INPUT:
-                return self._mask(now, body, contribution)
-            case Phase.SURVIVORS:
-                return self._confirm(now, body)
-            case _:
-                return now, self._open_shares(now, body)
-
     def _mask(self, now: Round, body: Reader, contribution: Contribution) -> tuple[Round, bytes]:
         """Take the peers' shares; put all masks on the input."""
         boxes = body.table(BOX_BYTES, now.pairs)
@@ -317,7 +303,8 @@ class MaskedParty:
         names = self._scheme.roster.names
         members = set_bytes(now.survivors, len(names))
         for peer, vote in votes.items():
-            if not now.pairs[peer].agrees(vote, members, now.context, peer):
+            expected = now.pairs[peer].vote(members, now.context, peer)
+            if not hmac.compare_digest(vote, expected):
                 raise Refused(f"{names[peer]!r} has not voted for this set of survivors")
         secrets = RoundSecrets(now.secret, round_context(self._context, now.number))
         own = secrets.shares(self._scheme.quorum, [self._me])

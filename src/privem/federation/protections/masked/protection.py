@@ -6,8 +6,9 @@ import copy
 import hashlib
 from collections.abc import Generator
 from functools import lru_cache
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
+from ...agreement import Agreement
 from ...errors import FederationError, Refused
 from ...primitives import Identity
 from ...wire.codec import BadMessage, decode, encode
@@ -15,9 +16,6 @@ from .. import Mail, Opened, PartyRound, PartySide, Protection, ServerRound, Ser
 from .party import MaskedParty
 from .scheme import ALL_PAIRS, Roster, Scheme
 from .server import MaskedSums
-
-if TYPE_CHECKING:
-    from ...agreement import Agreement
 
 
 @lru_cache(maxsize=16)

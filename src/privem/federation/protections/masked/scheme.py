@@ -170,11 +170,14 @@ class Scheme:
         degree: int | None = None,
         quorum: int | None = None,
     ) -> Scheme:
-        """Fill in the defaults: all pairs up to 64 parties, beyond it 4 log2(n) peers."""
+        """Fill in the defaults: all pairs up to 64 parties, beyond it 4 log2(n) peers.
+
+        Of 1,000 parties these are 40, enough for one colluder in twenty.
+        """
         n = len(roster)
         threshold = two_thirds(n) if threshold is None else threshold
         if degree is None:
-            degree = n - 1 if n <= ALL_PAIRS else min(n - 1, default_degree(n))
+            degree = n - 1 if n <= ALL_PAIRS else min(n - 1, 2 * math.ceil(2 * math.log2(n)))
         if degree == n - 1:
             return cls(roster, threshold, degree, threshold if quorum is None else quorum)
         if quorum is None:  # In a sum over everybody, no party may be left out by its peers.
@@ -242,8 +245,3 @@ def sum_context(round_context: bytes, size: int, about: bytes) -> bytes:
     digest = hashlib.sha256(b"sum" + round_context + size.to_bytes(8, "little"))
     digest.update(about)
     return digest.digest()
-
-
-def default_degree(n: int) -> int:
-    """Peers per party above 64 parties: 40 of 1,000, enough for one colluder in twenty."""
-    return 2 * math.ceil(2 * math.log2(n))

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
 
 from ...errors import Refused
 from ...primitives import Words
@@ -18,19 +17,6 @@ from .scheme import MAX_RUN_BYTES, MAX_SIZE, Scheme
 
 MaskedSum = Exchange[tuple[Words, list[str]]]
 _MAGIC = b"PVMV\x03"
-
-
-@dataclass(frozen=True)
-class _Session:
-    """What the server keeps from round to round."""
-
-    secret: bytes
-    """The server's secret key of the run, with which it recognises replies."""
-    keys: Mapping[int, bytes] = field(default_factory=dict)
-    """The parties' keys of the run, with their signatures."""
-    number: int = 0
-    shares: Mapping[int, bytes] = field(default_factory=dict)
-    """The shares that parties have sent for the round of that number."""
 
 
 class MaskedSums:
@@ -58,30 +44,35 @@ class MaskedSums:
         if not 0 < len(run) <= MAX_RUN_BYTES:
             raise ValueError(f"a run's id has 1 to {MAX_RUN_BYTES} bytes, got {len(run)}")
         self._scheme, self._run = scheme, bytes(run)
-        self._session = self._read(state) if state else _Session(os.urandom(32))
+        # The server's secret key of the run, with which it recognises replies.
+        self._secret = os.urandom(32)
+        # The parties' keys of the run with their signatures, and the shares they have sent for the
+        # round of this number.
+        self._keys: Mapping[int, bytes] = {}
+        self._number, self._shares = 0, dict[int, bytes]()
         self._tags: dict[int, bytes] = {}
+        if state:
+            self._restore(state)
 
     def state(self) -> bytes:
         """Return what must be kept between rounds. It says nothing about inputs."""
-        one = self._session
-        parts = [_MAGIC, self._scheme.session(self._run), one.secret, table(one.keys)]
-        parts.append(one.number.to_bytes(8, "little"))
-        for index, body in one.shares.items():
+        parts = [_MAGIC, self._scheme.session(self._run), self._secret, table(self._keys)]
+        parts.append(self._number.to_bytes(8, "little"))
+        for index, body in self._shares.items():
             parts += [index.to_bytes(4, "little"), len(body).to_bytes(4, "little"), body]
         return b"".join(parts)
 
-    def _read(self, state: bytes) -> _Session:
+    def _restore(self, state: bytes) -> None:
         reader = Reader(state)
         known = reader.take(len(_MAGIC)) == _MAGIC
         if not known or reader.take(32) != self._scheme.session(self._run):
             raise Refused("not the state of a server of masked sums of this run")
-        secret = reader.take(32)
-        keys = reader.table(KEYS_BYTES, range(len(self._scheme.roster)))
-        number, shares = reader.number(8), {}
+        self._secret = reader.take(32)
+        self._keys = reader.table(KEYS_BYTES, range(len(self._scheme.roster)))
+        self._number = reader.number(8)
         while reader.left():
             index = reader.number(4)
-            shares[index] = reader.take(reader.number(4))
-        return _Session(secret, keys, number, shares)
+            self._shares[index] = reader.take(reader.number(4))
 
     def sum(
         self,
@@ -127,18 +118,16 @@ class MaskedSums:
         index = self._scheme.roster.index
         some = range(len(index)) if among is None else sorted(index[name] for name in among)
         exchanges = Exchanges(
-            self._scheme, self._run, self._session.secret, number, size, about, patience, self._tags
+            self._scheme, self._run, self._secret, number, size, about, patience, self._tags
         )
         return self._sum(exchanges, tuple(some))
 
     def _sum(self, exchanges: Exchanges, some: tuple[int, ...]) -> MaskedSum:
-        session = self._session
-        if not session.keys:  # Parties accept keys once: these are the run's from now on.
-            keys = yield from exchanges.ask_keys(some)
-            session = self._session = replace(session, keys=keys)
-        known = session.shares if session.number == exchanges.number else {}
-        shares = yield from exchanges.ask_shares(some, session.keys, known)
+        if not self._keys:  # Parties accept keys once: these are the run's from now on.
+            self._keys = yield from exchanges.ask_keys(some)
+        known = self._shares if self._number == exchanges.number else {}
+        shares = yield from exchanges.ask_shares(some, self._keys, known)
         total, counted, ahead = yield from exchanges.ask_inputs(shares)
         # Only now: until the sum is open, a new attempt must ask the same again.
-        self._session = replace(session, number=exchanges.number + 1, shares=ahead)
+        self._number, self._shares = exchanges.number + 1, ahead
         return total, sorted(exchanges.names[i] for i in counted)

@@ -21,7 +21,7 @@ from ...primitives import (
     seal_box,
     tag_key,
 )
-from .masks import PAIR_BYTES, Pair, RoundSecrets, next_on_chain
+from .masks import PAIR_BYTES, Pair, RoundSecrets, next_on_chain, pad
 from .messages import CONTEXT_BYTES, Phase, Reader, Reply, set_bytes, table
 from .scheme import Scheme, round_context
 
@@ -212,9 +212,8 @@ class Run:
         context = round_context(self.context, now.number)
         secrets = RoundSecrets(now.secret, context)
         shares = secrets.shares(self.scheme.quorum, now.pairs)
-        pads = secrets.pads(now.pairs)
-        rows = {
-            peer: seal_box(pair.box, shares[peer], context, self.me) + pads[peer]
-            for peer, pair in now.pairs.items()
-        }
+        rows = {}
+        for peer, pair in now.pairs.items():
+            box = seal_box(pair.box, shares[peer], context, self.me)
+            rows[peer] = box + pad(pair.mask, secrets.key_element, context, peer)
         return secrets.commitments() + table(rows)
