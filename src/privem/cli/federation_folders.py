@@ -22,7 +22,6 @@ from ..federation.flower.folders import (
     read_card,
     split_address,
 )
-from ..federation.flower.superlink import nodes_of
 from ..federation.party.party import account_of
 from ..federation.party.rows import code_bounds
 from ..federation.primitives import Identity
@@ -188,6 +187,8 @@ def last_run(folder: Path) -> Path | None:
 
 def status_of(folder: Path) -> dict[str, Any]:
     """Where a server or a party stands."""
+    from ..federation.flower.driver import nodes_of
+
     with reading_folder():
         if (folder / "card.json").exists():
             return _party_status(folder, Terms.load(folder))

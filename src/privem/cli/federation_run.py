@@ -58,10 +58,10 @@ def run_party(
     folder: Path, data: Path, limits: dict[str, Any], n_jobs: int | None, **how: Any
 ) -> None:
     """Answer for a party until stopped; ``how`` to read its file: weight, groups, header."""
+    from ..federation.flower.node import Node, client_app
+
     with reading_folder():
         place = PartyFolder(folder)
-    from ..federation.flower.node import Node, client_app  # loads Flower
-
     with locked(folder, "a party"):
         with reading_data():
             rows, more = _rows(place.terms, data, **how)

@@ -14,18 +14,17 @@ five exchanges; a node of privem asks as often as messages come.
 
 from __future__ import annotations
 
-import os
-
 MESSAGE_TYPE = "query.privem"
-# Read when flwr is imported, and so set before any module here imports it: Flower sends no usage
-# statistics home, and does not ask whether there is a new version.
-os.environ.setdefault("FLWR_TELEMETRY_ENABLED", "0")
-os.environ.setdefault("FLWR_DISABLE_UPDATE_CHECK", "1")
-os.environ.setdefault("FLWR_LOG_LEVEL", "ERROR")
 
 
 def require() -> None:
-    """Raise if the extra is not installed."""
+    """Raise if the extra is not installed; see to it that Flower itself reports nothing home."""
+    import os
+
+    # Read when flwr is imported: usage statistics, and a question whether there is a new version.
+    os.environ.setdefault("FLWR_TELEMETRY_ENABLED", "0")
+    os.environ.setdefault("FLWR_DISABLE_UPDATE_CHECK", "1")
+    os.environ.setdefault("FLWR_LOG_LEVEL", "ERROR")
     try:
         import cryptography  # noqa: F401
         import flwr  # noqa: F401

@@ -8,42 +8,21 @@ import zipfile
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from itertools import count
-from typing import Any
-
-import httpx
-from flwr.app import Context, Message
-from flwr.common.constant import SubStatus
-from flwr.common.serde import context_from_proto, run_from_proto
-from flwr.proto.control_pb2 import ListRunsRequest, StartRunRequest
-from flwr.proto.fab_pb2 import Fab
-from flwr.proto.runtime_pb2 import (
-    AcquireTaskRequest,
-    PullAppMessagesRequest,
-    PullTaskInputRequest,
-    PushAppMessagesRequest,
-    PushTaskOutputRequest,
-    SendTaskHeartbeatRequest,
-)
-from flwr.serverapp import Grid, ServerApp
-from flwr.supercore.constant import TaskType
-from flwr.supercore.control.control_http_client import ControlHttpClient
-from flwr.supercore.heartbeat import HeartbeatSender
-from flwr.supercore.interceptors import (
-    RuntimeTokenHttpInterceptor,
-    RuntimeVersionHttpInterceptor,
-    SuperExecAuthHttpInterceptor,
-)
-from flwr.supercore.retry import RetryInvoker
-from flwr.supercore.runtime import RuntimeHttpClient
-from flwr.supercore.task_identity import TaskIdentity
-from flwr.superlink.grid import HttpGrid
+from typing import TYPE_CHECKING, Any
 
 from ..agreement import Agreement
 from ..errors import ServerAway
+from ..flower import require
 from ..server.federation import Federation
 from ..server.journal import Journal
 from .superlink import Shown
 from .transport import GridTransport, pack, unpack
+
+if TYPE_CHECKING:
+    from flwr.app import Context
+    from flwr.serverapp import Grid, ServerApp
+    from flwr.supercore.runtime import RuntimeHttpClient
+
 
 # Flower starts a run with an app bundle. Ours is empty: server and parties run the privem that is
 # installed where they are, and no node fetches the bundle.
@@ -92,6 +71,9 @@ def server_app(
     patience : float
         Seconds after which a party that does not answer has dropped out.
     """
+    require()
+    from flwr.serverapp import ServerApp
+
     app = ServerApp()
 
     @app.main()
@@ -119,13 +101,22 @@ def run_app(app: ServerApp, address: str, ca: bytes, secret: bytes) -> None:
     ServerAway
         If the SuperLink cannot be reached, or has forgotten the run.
     """
+    require()
+    import httpx
+    from flwr.common.constant import SubStatus
+    from flwr.common.serde import context_from_proto, run_from_proto
+    from flwr.proto.runtime_pb2 import PullTaskInputRequest, PushTaskOutputRequest
+    from flwr.supercore.heartbeat import HeartbeatSender
+    from flwr.supercore.interceptors import RuntimeTokenHttpInterceptor
+    from flwr.supercore.task_identity import TaskIdentity
+
     try:
         token = _token(address, ca, secret)
         client = _runtime(address, ca, RuntimeTokenHttpInterceptor(token))
         task = client.PullTaskInput(PullTaskInputRequest())
     except httpx.HTTPError as problem:
         raise ServerAway(_UNREACHABLE.format(address, problem)) from None
-    grid = _PromptGrid(address, ca, token)
+    grid = _grid(address, ca, token)
     grid.set_run(run_from_proto(task.run))
     TaskIdentity.task_id, TaskIdentity.run_id = task.task_id, task.run.run_id
     TaskIdentity.node_id = task.context.node_id
@@ -146,6 +137,13 @@ def run_app(app: ServerApp, address: str, ca: bytes, secret: bytes) -> None:
 
 def _token(address: str, ca: bytes, secret: bytes) -> str:
     """Start a run, and take its task."""
+    from flwr.proto.control_pb2 import ListRunsRequest, StartRunRequest
+    from flwr.proto.fab_pb2 import Fab
+    from flwr.proto.runtime_pb2 import AcquireTaskRequest
+    from flwr.supercore.constant import TaskType
+    from flwr.supercore.control.control_http_client import ControlHttpClient
+    from flwr.supercore.interceptors import SuperExecAuthHttpInterceptor
+
     with ControlHttpClient.from_server_address(address, False, ca, [Shown(secret)]) as control:
         control.ListRuns(ListRunsRequest())  # the SuperLink clears away what ended runs have left
         run = control.StartRun(StartRunRequest(fab=Fab(content=_bundle()))).run_id
@@ -161,42 +159,74 @@ def _token(address: str, ca: bytes, secret: bytes) -> str:
 
 
 def _runtime(address: str, ca: bytes, interceptor: Any) -> RuntimeHttpClient:
+    from flwr.supercore.interceptors import RuntimeVersionHttpInterceptor
+    from flwr.supercore.runtime import RuntimeHttpClient
+
     version = RuntimeVersionHttpInterceptor(component_name="flwr-serverapp")
     return RuntimeHttpClient.from_server_address(address, False, ca, [version, interceptor])
 
 
-class _PromptGrid(HttpGrid):
+def _grid(address: str, ca: bytes, token: str) -> Any:
     """A grid that reports errors at once: the journal is how a fit waits and tries again."""
+    import httpx
+    from flwr.app import Message
+    from flwr.proto.runtime_pb2 import PullAppMessagesRequest, PushAppMessagesRequest
+    from flwr.supercore.retry import RetryInvoker
+    from flwr.superlink.grid import HttpGrid
 
-    def __init__(self, address: str, ca: bytes, token: str) -> None:
-        super().__init__(address, False, ca, token=token)
-        self._retry_invoker = RetryInvoker(
-            wait_gen_factory=lambda: (0.2 for _ in count()),
-            recoverable_exceptions=httpx.TransportError,
-            max_tries=3,
-            max_time=None,
-        )
+    class PromptGrid(HttpGrid):
+        def __init__(self) -> None:
+            super().__init__(address, False, ca, token=token)
+            self._retry_invoker = RetryInvoker(
+                wait_gen_factory=lambda: (0.2 for _ in count()),
+                recoverable_exceptions=httpx.TransportError,
+                max_tries=3,
+                max_time=None,
+            )
 
-    def push_messages(self, messages: Iterable[Message]) -> list[str]:
-        """Ids of the messages."""
-        parts = [PushAppMessagesRequest(**pack(message)) for message in messages]
-        if sum(part.ByteSize() for part in parts) <= _TOGETHER:
-            for part in parts[1:]:
-                parts[0].MergeFrom(part)
-            del parts[1:]
-        push = self._runtime_client.PushMessages
-        return [number for part in parts for number in push(part).message_ids]
+        def push_messages(self, messages: Iterable[Message]) -> list[str]:
+            parts = [PushAppMessagesRequest(**pack(message)) for message in messages]
+            if sum(part.ByteSize() for part in parts) <= _TOGETHER:
+                for part in parts[1:]:
+                    parts[0].MergeFrom(part)
+                del parts[1:]
+            push = self._runtime_client.PushMessages
+            return [number for part in parts for number in push(part).message_ids]
 
-    def pull_messages(self, message_ids: Iterable[str]) -> list[Message]:
-        """The replies to these messages that have come."""
-        request = PullAppMessagesRequest(message_ids=message_ids)
-        return unpack(self._runtime_client.PullMessages(request))
+        def pull_messages(self, message_ids: Iterable[str]) -> list[Message]:
+            request = PullAppMessagesRequest(message_ids=message_ids)
+            return unpack(self._runtime_client.PullMessages(request))
+
+    return PromptGrid()
 
 
 def _beat(client: Any) -> bool:
     """Tell the SuperLink that this process is alive; the next message shows its answer."""
+    import httpx
+    from flwr.proto.runtime_pb2 import SendTaskHeartbeatRequest
+
     try:
         client.SendTaskHeartbeat(SendTaskHeartbeatRequest())
     except httpx.HTTPError:
         return False
     return True
+
+
+def nodes_of(address: str, ca: bytes, secret: bytes) -> dict[bytes, str] | None:
+    """Public keys of registered nodes and their status; ``None`` if the server cannot be reached.
+
+    A server tells this only to those who have its ``secret``; others get an empty answer.
+    """
+    require()
+    import httpx
+    from flwr.proto.control_pb2 import ListNodesRequest
+    from flwr.supercore.control.control_http_client import ControlHttpClient
+
+    try:
+        with ControlHttpClient.from_server_address(address, False, ca, [Shown(secret)]) as client:
+            found = client.ListNodes(ListNodesRequest()).nodes_info
+    except httpx.HTTPStatusError:
+        return {}
+    except httpx.HTTPError:
+        return None
+    return {node.public_key.strip(): str(node.status) for node in found}

@@ -7,30 +7,17 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import Any
-
-import httpx
-from flwr.app import Context, Error, Message, RecordDict
-from flwr.clientapp import ClientApp
-from flwr.common.constant import HEARTBEAT_DEFAULT_INTERVAL, ErrorCode
-from flwr.proto.fleet_pb2 import (
-    ActivateNodeRequest,
-    DeactivateNodeRequest,
-    PullMessagesRequest,
-    PushMessagesRequest,
-)
-from flwr.proto.heartbeat_pb2 import SendNodeHeartbeatRequest
-from flwr.proto.node_pb2 import Node as Number
-from flwr.supercore.heartbeat import HeartbeatSender
-from flwr.supercore.interceptors import RuntimeVersionHttpInterceptor
-from flwr.supercore.primitives.asymmetric import bytes_to_private_key, public_key_to_bytes
-from flwr.supernode.fleet_http_client import FleetHttpClient
-from flwr.supernode.node_auth_http_interceptor import NodeAuthHttpInterceptor
+from typing import TYPE_CHECKING, Any
 
 from ..errors import FederationError
-from ..flower import MESSAGE_TYPE
+from ..flower import MESSAGE_TYPE, require
 from ..party.party import Party
 from .transport import Pace, content, pack, payload, unpack
+
+if TYPE_CHECKING:
+    from flwr.app import Context, Message
+    from flwr.clientapp import ClientApp
+
 
 # Seconds between two attempts to connect: at first, then twice as long, up to the other.
 _RECONNECT, _RARELY = 0.5, 8.0
@@ -40,6 +27,10 @@ _GRACE = 10.0
 
 def client_app(party: Party) -> ClientApp:
     """A ClientApp that answers for a party, which has joined its agreement and stores its state."""
+    require()
+    from flwr.app import Message
+    from flwr.clientapp import ClientApp
+
     app = ClientApp()
 
     @app.query("privem")
@@ -80,6 +71,12 @@ class Node:
         known: Path,
         say: Callable[[str], None],
     ) -> None:
+        require()
+        from flwr.supercore.interceptors import RuntimeVersionHttpInterceptor
+        from flwr.supercore.primitives.asymmetric import bytes_to_private_key, public_key_to_bytes
+        from flwr.supernode.fleet_http_client import FleetHttpClient
+        from flwr.supernode.node_auth_http_interceptor import NodeAuthHttpInterceptor
+
         private = bytes_to_private_key(key)
         self._app, self._address, self._known, self._say = app, address, known, say
         self._public = public_key_to_bytes(private.public_key())
@@ -97,6 +94,10 @@ class Node:
 
     def serve(self) -> None:
         """Answer until interrupted. If the server is away, wait for it."""
+        import httpx
+        from flwr.proto.fleet_pb2 import DeactivateNodeRequest
+        from flwr.supercore.heartbeat import HeartbeatSender
+
         self._connect()
         self._say("connected")
         heart = HeartbeatSender(self._beat)
@@ -127,9 +128,7 @@ class Node:
                 time.sleep(next(gaps))
 
     def _converse(self) -> None:
-        def receive() -> Message | None:
-            found = self._client.PullMessages(PullMessagesRequest(node=self._node))
-            return next(iter(unpack(found)), None)
+        import httpx
 
         pace, took = Pace(), 0.0
         while True:
@@ -137,7 +136,7 @@ class Node:
             begun = time.monotonic()
             message = None
             with suppress(httpx.HTTPStatusError):  # the server's own trouble: ask again
-                message = self._patiently(receive)
+                message = self._patiently(self._receive)
             took = time.monotonic() - begun
             if message is None:
                 continue
@@ -151,6 +150,8 @@ class Node:
 
     def _patiently(self, call: Callable[[], Any]) -> Any:
         """Call, and wait as long as there is no server; say so once."""
+        import httpx
+
         waiting, gaps = False, _gaps()
         while True:
             try:
@@ -178,6 +179,11 @@ class Node:
             return found
 
     def _activate(self) -> None:
+        import httpx
+        from flwr.common.constant import HEARTBEAT_DEFAULT_INTERVAL
+        from flwr.proto.fleet_pb2 import ActivateNodeRequest, DeactivateNodeRequest
+        from flwr.proto.node_pb2 import Node as Number
+
         request = ActivateNodeRequest(
             public_key=self._public, heartbeat_interval=HEARTBEAT_DEFAULT_INTERVAL
         )
@@ -196,6 +202,10 @@ class Node:
         self._node = Number(node_id=number)
 
     def _beat(self) -> bool:
+        import httpx
+        from flwr.common.constant import HEARTBEAT_DEFAULT_INTERVAL
+        from flwr.proto.heartbeat_pb2 import SendNodeHeartbeatRequest
+
         request = SendNodeHeartbeatRequest(
             node=self._node, heartbeat_interval=HEARTBEAT_DEFAULT_INTERVAL
         )
@@ -204,7 +214,16 @@ class Node:
         except httpx.HTTPError:
             return False
 
+    def _receive(self) -> Message | None:
+        from flwr.proto.fleet_pb2 import PullMessagesRequest
+
+        found = self._client.PullMessages(PullMessagesRequest(node=self._node))
+        return next(iter(unpack(found)), None)
+
     def _answer(self, message: Message) -> Message:
+        from flwr.app import Context, Error, Message, RecordDict
+        from flwr.common.constant import ErrorCode
+
         run = message.metadata.run_id
         if message.metadata.message_type != MESSAGE_TYPE:
             error = Error(ErrorCode.CLIENT_APP_RAISED_EXCEPTION, "not a message of privem")
@@ -221,6 +240,8 @@ class Node:
         return self._app(message, context)
 
     def _send(self, message: Message) -> None:
+        from flwr.proto.fleet_pb2 import PushMessagesRequest
+
         # The running time is not reported: it may tell about the rows.
         request = PushMessagesRequest(
             node=self._node, clientapp_runtime_list=[0.0], **pack(message)

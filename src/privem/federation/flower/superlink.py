@@ -113,26 +113,6 @@ def _register(address: str, ca: bytes, secret: bytes, nodes: Mapping[str, bytes]
                     time.sleep(0.1)
 
 
-def nodes_of(address: str, ca: bytes, secret: bytes) -> dict[bytes, str] | None:
-    """Public keys of registered nodes and their status; ``None`` if the server cannot be reached.
-
-    A server tells this only to those who have its ``secret``; others get an empty answer.
-    """
-    require()
-    import httpx
-    from flwr.proto.control_pb2 import ListNodesRequest
-    from flwr.supercore.control.control_http_client import ControlHttpClient
-
-    try:
-        with ControlHttpClient.from_server_address(address, False, ca, [Shown(secret)]) as client:
-            found = client.ListNodes(ListNodesRequest()).nodes_info
-    except httpx.HTTPStatusError:
-        return {}
-    except httpx.HTTPError:
-        return None
-    return {node.public_key.strip(): str(node.status) for node in found}
-
-
 def proof(secret: bytes) -> str:
     """Proves possession of the server's secret without giving it away."""
     return hmac.new(secret.strip(), b"privem control", hashlib.sha256).hexdigest()

@@ -13,17 +13,14 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Mapping
-from typing import Any
-
-import httpx
-from flwr.app import ConfigRecord, Message, RecordDict
-from flwr.common.serde import message_from_proto, message_to_proto
-from flwr.proto.message_pb2 import ObjectTree
-from flwr.serverapp import Grid
-from flwr.supercore.run import RunNotRunningException
+from typing import TYPE_CHECKING, Any
 
 from ..errors import ServerAway
 from ..flower import MESSAGE_TYPE
+
+if TYPE_CHECKING:
+    from flwr.app import Message, RecordDict
+    from flwr.serverapp import Grid
 
 # After how many seconds a message is sent again, at first; then twice as long, up to the other.
 _AGAIN, _RARELY = 2.0, 30.0
@@ -40,11 +37,15 @@ _EARLY, _FIRST = 0.75, 0.2
 
 def content(message: bytes) -> RecordDict:
     """Bytes of privem, as Flower carries them."""
+    from flwr.app import ConfigRecord, RecordDict
+
     return RecordDict({"privem": ConfigRecord({"message": message})})
 
 
 def payload(message: Message) -> bytes:
     """The bytes in a Flower message; none where there should be some."""
+    from flwr.app import ConfigRecord
+
     record = message.content.get("privem") if message.has_content() else None
     found = record.get("message") if isinstance(record, ConfigRecord) else None
     return found if isinstance(found, bytes) else b""
@@ -52,6 +53,9 @@ def payload(message: Message) -> bytes:
 
 def pack(message: Message) -> dict[str, Any]:
     """A message as the fields of a request that pushes it."""
+    from flwr.common.serde import message_to_proto
+    from flwr.proto.message_pb2 import ObjectTree
+
     message.metadata.__dict__["_message_id"] = number = message.object_id
     return {
         "messages_list": [message_to_proto(message)],
@@ -61,6 +65,8 @@ def pack(message: Message) -> dict[str, Any]:
 
 def unpack(found: Any) -> list[Message]:
     """Messages in the answer to a request that pulls them."""
+    from flwr.common.serde import message_from_proto
+
     return [message_from_proto(announced) for announced in found.messages_list]
 
 
@@ -110,6 +116,9 @@ class GridTransport:
 
     def exchange(self, mail: Mapping[str, bytes]) -> dict[str, bytes]:
         """Replies by party; a party that is silent for too long is missing."""
+        import httpx
+        from flwr.supercore.run import RunNotRunningException
+
         try:
             return self._exchange(mail)
         except (httpx.HTTPError, RunNotRunningException) as problem:
@@ -144,6 +153,8 @@ class GridTransport:
 
     def _send(self, mail: Mapping[str, bytes]) -> dict[str, str]:
         """Ids of the messages, by party; empty for a party that has never connected."""
+        from flwr.app import Message
+
         found = dict.fromkeys(mail, "")
         here = [name for name in mail if self._node(name) is not None]
         if here:
