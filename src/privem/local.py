@@ -167,7 +167,12 @@ class Personal:
         return int(self.query.groups("replace-one")[-1].where.stop)
 
     def contributions(self, block: Block, scratch: Scratch) -> Array:
-        """What each record adds, (size, b): the query of it alone, bit for bit."""
+        """What each record adds, (size, b): the query of it alone, up to its rounding.
+
+        A query that can tell what each record of a block adds is asked once.
+        """
+        if hasattr(self.query, "contributions") and self.query.cap_weight >= 1:
+            return np.asarray(self.query.contributions(block, scratch))
         found = np.empty((self.size, len(block.X)))
         for i in range(len(block.X)):
             found[:, i] = ravel(self.query(Block(block.X[i : i + 1]), scratch))
@@ -214,8 +219,8 @@ class Rounds:
         rounds = cls(parts, terms.allowance([cls.message_part(parts)], counted=False), people)
         if rounds.count > people:
             raise ValueError(
-                f"{rounds.count} rounds are more than n_samples={int(people)} people, of whom each "
-                "answers one; lower n_iter"
+                f"{rounds.count} round(s) are more than n_samples={int(people)} people, of whom "
+                "each answers one: use more people, or fewer iterations"
             )
         return rounds
 

@@ -301,8 +301,9 @@ class Estimator(WithLineage):
         lost = [name for name, ok in zip(columns, ground.found, strict=True) if not ok]
         word = "column" if len(lost) == 1 else "columns"
         advise_at_end(
-            f"no bounds stood out of the noise for {word} {few(lost)}: (-1, 1) was used; give "
-            "bounds=, or use more records or a larger epsilon"
+            f"no bounds stood out of the noise for {word} {few(lost)}: what was used instead "
+            "(bounds_) says nothing about the data; give bounds=, or use more records or a larger "
+            "epsilon"
         )
 
     def _say_few(self, ground: Ground, wanted: str, instead: str) -> None:

@@ -117,7 +117,7 @@ def check_query(query: Any, d: int, private: bool) -> None:
         need(_is_typed(query))
         need(hasattr(query, "groups") or not private)
         query.check(d, private)
-    except Unsound as problem:
+    except (Unsound, OverflowError) as problem:  # or a number too large to compare
         raise BadMessage(str(problem)) from None
 
 
