@@ -219,8 +219,8 @@ class Rounds:
         rounds = cls(parts, terms.allowance([cls.message_part(parts)], counted=False), people)
         if rounds.count > people:
             raise ValueError(
-                f"{rounds.count} round(s) are more than n_samples={int(people)} people, of whom "
-                "each answers one: use more people, or fewer iterations"
+                f"{rounds.count} rounds are more than n_samples={int(people)} people, of whom each "
+                "answers one: use more people, or fewer iterations"
             )
         return rounds
 
