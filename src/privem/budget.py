@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 from .accounting import (
     ACCOUNTANTS,
@@ -308,6 +308,19 @@ class PrivatePlan(Protocol[Result]):
 
     def stages(self, allowance: Allowance) -> Generator[Stage, Release[Any], Result]:
         """Generate the stages."""
+
+
+class Iterated:
+    """Mixin of private plans that iterate: ``n_iter`` times, or ``usual``, at most ``max_iter``."""
+
+    usual: ClassVar[int] = 10
+    n_iter: int | None
+    max_iter: int
+
+    @property
+    def planned(self) -> int:
+        """Iterations where their number may not depend on the count."""
+        return self.n_iter or min(self.usual, self.max_iter)
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ...blocks.moments import SumsQuery
-from ...budget import Allowance, Part
+from ...budget import Allowance, Iterated, Part
 from ...core import Release, Stage
 from ...em import ExactEM, Fit, LateMean, PrivateEM
 from ...ground import Preamble, PrivateFit
@@ -52,14 +52,14 @@ class ExactClasses:
 
 
 @dataclass(frozen=True)
-class PrivateClasses:
+class PrivateClasses(Iterated):
     """Count, pairs, then EM on noisy tables; the mean of the second half."""
 
     preamble: Preamble
     sizes: tuple[int, ...]
     components: int
     n_iter: int | None
-    most: int
+    max_iter: int
     rng: np.random.Generator
 
     def parts(self) -> list[Part]:
@@ -68,13 +68,8 @@ class PrivateClasses:
         return [
             *self.preamble.parts(),
             Part("pairs", left * _PAIRS_SHARE, [("gaussian", p * (p + 1) // 2)]),
-            Part("em", left * (1 - _PAIRS_SHARE), [("gaussian", k * (1 + p))] * self._planned),
+            Part("em", left * (1 - _PAIRS_SHARE), [("gaussian", k * (1 + p))] * self.planned),
         ]
-
-    @property
-    def _planned(self) -> int:
-        """Iterations where their number may not depend on the count."""
-        return self.n_iter or min(10, self.most)
 
     def stages(self, allowance: Allowance) -> Generator[Stage, Release[Any], PrivateFit[Classes]]:
         """The plan."""
@@ -94,7 +89,7 @@ class PrivateClasses:
     def _iterations(self, query: ClassQuery, count: float, allowance: Allowance) -> int:
         """As many as keep a class's share known to a tenth in each; data-free."""
         if self.n_iter is not None or not allowance.adaptive:
-            return self._planned
+            return self.planned
         moved = query.groups(allowance.neighbours)[0].sensitivity
         level = allowance.multiplier("em", 1) * moved * self.components / count
-        return int(min(max((0.1 / level) ** 2, 4), self.most))
+        return int(min(max((0.1 / level) ** 2, 4), self.max_iter))

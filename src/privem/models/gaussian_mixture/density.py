@@ -22,6 +22,7 @@ from sklearn.base import DensityMixin
 from sklearn.utils.validation import check_is_fitted
 
 from ...blocks.region import Region
+from ...blocks.robust_mean import MeanSums
 from ...blocks.sensitivity import UP, capped, moved
 from ...budget import Allowance, Part, Terms
 from ...core import Block, Group, Release, Scratch, Stage
@@ -44,13 +45,6 @@ _EXP = 2.0**-38
 # Of a component's own records, those within the ellipsoid that sets the lower limit.
 _INSIDE = 0.999
 _LEAST_WEIGHT = 1e-3
-
-
-@dataclass(frozen=True)
-class ScoreSums:
-    """Sum of clipped log-densities about the middle of their limits, (1,)."""
-
-    total: Array
 
 
 @dataclass(frozen=True)
@@ -109,11 +103,11 @@ class LogDensityQuery:
         """What contributions are taken about."""
         return self.low / 2 + self.high / 2
 
-    def __call__(self, block: Block, scratch: Scratch) -> ScoreSums:
+    def __call__(self, block: Block, scratch: Scratch) -> MeanSums:
         """Sum a block."""
         f = self.contributions(block, scratch)
         weight = capped(block.weight, self.cap_weight, len(f))
-        return ScoreSums(np.atleast_1d(f.sum() if weight is None else f @ weight))
+        return MeanSums(np.atleast_1d(f.sum() if weight is None else f @ weight))
 
     def groups(self, neighbours: str) -> list[Group]:
         """A record adds a number in [-w/2, w/2]; two of them are at most w apart."""

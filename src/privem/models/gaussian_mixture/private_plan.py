@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from ...blocks.region import Region
 from ...blocks.sensitivity import MomentWeights, apart
 from ...blocks.shrinkage import clip_radius, operator_noise
-from ...budget import Allowance, Part
+from ...budget import Allowance, Iterated, Part
 from ...core import Release, Stage
 from ...em import PrivateEM, SearchThenMean
 from ...ground import Ground, Preamble, PrivateFit
@@ -25,8 +25,6 @@ from .private_m_step import Estimate, PrivateMixtureModel, halved
 from .query import TAIL, releases
 
 _FRAME_SHARE = (0.045, 0.105)
-# Iterations reserved for when neither the caller nor the noise level can say.
-_ITERATIONS = 10
 # More iterations than this never helped.
 MOST_ITERATIONS = 30
 # The part of the iterations before averaging.
@@ -86,7 +84,7 @@ def choose(
 
 
 @dataclass(frozen=True)
-class PrivateMixturePlan:
+class PrivateMixturePlan(Iterated):
     """Count, bounds, frame, EM.
 
     Parameters
@@ -127,12 +125,7 @@ class PrivateMixturePlan:
             parts += frame_parts(left, _FRAME_SHARE, (size, size))
             left *= 1 - sum(_FRAME_SHARE)
         each = releases(self.recipe, self.covariance_type, self.components, d)
-        return [*parts, Part("em", left, each * self._planned)]
-
-    @property
-    def _planned(self) -> int:
-        """Iterations where their number may not depend on the count."""
-        return self.n_iter or min(_ITERATIONS, self.max_iter)
+        return [*parts, Part("em", left, each * self.planned)]
 
     @property
     def _whitened(self) -> bool:
@@ -142,7 +135,10 @@ class PrivateMixturePlan:
         """Generate the stages."""
         ground = yield from self.preamble.stages(allowance)
         mixture, structure = yield from self._fit(ground)
-        mixture = _to_data(_with_copies(mixture, self.covariance_type), ground.region)
+        mixture = _with_copies(mixture, self.covariance_type)
+        # From unit coordinates to the data's.
+        region = ground.region
+        mixture = _scaled(mixture, region.to_data(mixture.means), region.scale)
         return PrivateFit(mixture, ground, structure.iterations, structure.name)
 
     def _fit(self, ground: Ground) -> Generator[Stage, Release[Any], tuple[Mixture, Structure]]:
@@ -245,7 +241,7 @@ class PrivateMixturePlan:
         noise = bound * allowance.multiplier("em", len(each)) / w.w2
         if not self._whitened:
             noise *= float(np.sum(state.whiteners**2)) / (len(state.whiteners) * d)
-        n_iter = self.n_iter if allowance.adaptive else self._planned
+        n_iter = self.n_iter if allowance.adaptive else self.planned
         chosen = choose(kind, k, d, ground.count, noise, n_iter, self.max_iter)
         if self.choose_structure:
             return chosen
@@ -328,13 +324,8 @@ def _prior_in_unit(prior: Prior, region: Region) -> Prior:
     return replace(prior, mean=(prior.mean - region.centre) / region.scale, scatter=scatter)
 
 
-def _to_data(mixture: Mixture, region: Region) -> Mixture:
-    """A mixture in unit coordinates as one in the data's."""
-    return _scaled(mixture, region.to_data(mixture.means), region.scale)
-
-
 def _to_unit(mixture: Mixture, region: Region) -> Mixture:
-    """The inverse of :func:`_to_data`, pulled into the region, deviations within public limits.
+    """A mixture in unit coordinates, pulled into the region, deviations within public limits.
 
     A start that is off by more says nothing, and rounding would have no bound under it.
     """

@@ -57,8 +57,10 @@ class SplitStart:
         clusters = Clusters(self.frame.mean[None])
         counts = np.array([self.frame.count])
         wide = len(self.frame.origin) > MANY_COLUMNS
-        if self.n_clusters > 1:
-            axes = yield from self._first_axes(wide)
+        if self.n_clusters > 1 and wide:
+            axes = yield from self._far_axes(clusters, clusters, counts)
+        elif self.n_clusters > 1:
+            axes = self._axes(self.frame.covariance[None])
         while len(clusters.centres) < self.n_clusters:
             clusters = self._split(clusters, axes, counts)
             more = len(clusters.centres) < self.n_clusters
@@ -76,12 +78,6 @@ class SplitStart:
                 else:
                     axes = self._axes(_covariances(sums))
         return clusters
-
-    def _first_axes(self, wide: bool) -> Generator[Stage, Release[Any], Array]:
-        if not wide:
-            return self._axes(self.frame.covariance[None])
-        one = Clusters(self.frame.mean[None])
-        return (yield from self._far_axes(one, one, np.array([self.frame.count])))
 
     def _split(self, clusters: Clusters, axes: Array, counts: Array) -> Clusters:
         have = len(counts)

@@ -22,7 +22,7 @@ import numpy as np
 
 from ...blocks.sensitivity import MomentWeights
 from ...blocks.shrinkage import clip_radius, consistency, kept_share, soften, soften_each
-from ...budget import Allowance, Part
+from ...budget import Allowance, Iterated, Part
 from ...core import Release, Stage
 from ...em import LateMean, PrivateEM
 from ...ground import Ground, Preamble, PrivateFit
@@ -119,7 +119,6 @@ def _size_and_least(size: float, noise: float, d: int) -> tuple[float, float]:
 
 # Of what the count, the bounds and the frame leave.
 _GRID_SHARE = 0.4
-_ITERATIONS = 8
 # Recipes that start from the grid; the papers' own start from a packing.
 _GRIDDED = ("whitened", "joint")
 # So much noise on a centre, in spreads of its cluster, is worth all the iterations together.
@@ -130,9 +129,10 @@ _NARROWEST = 1e-4
 
 
 @dataclass(frozen=True)
-class PrivateKMeansPlan:
+class PrivateKMeansPlan(Iterated):
     """Count, bounds, frame, Lloyd."""
 
+    usual = 8
     preamble: Preamble
     clusters: int
     recipe: str
@@ -154,12 +154,7 @@ class PrivateKMeansPlan:
         if not given_start and self.recipe in _GRIDDED:
             parts.append(Part("grid", left * _GRID_SHARE, [("gaussian", MOST_CELLS)]))
             left *= 1 - _GRID_SHARE
-        return [*parts, Part("em", left, each * self._planned)]
-
-    @property
-    def _planned(self) -> int:
-        """Iterations where their number may not depend on the count."""
-        return self.n_iter or min(_ITERATIONS, self.max_iter)
+        return [*parts, Part("em", left, each * self.planned)]
 
     def stages(self, allowance: Allowance) -> Generator[Stage, Release[Any], PrivateFit[Array]]:
         """Generate the stages."""
@@ -212,7 +207,7 @@ class PrivateKMeansPlan:
         """
         allowance = ground.allowance
         if self.n_iter is not None or not allowance.adaptive or self.recipe == "dplloyd":
-            return self._planned, allowance
+            return self.planned, allowance
         # Noise of one release with all of the budget, against the records of a cluster.
         level = allowance.multiplier("em", 1) * self.clusters / ground.count
         if self.recipe not in _GRIDDED or self.start is not None:

@@ -18,7 +18,7 @@ from ...blocks.moments import FramePlan
 from ...blocks.region import Region
 from ...blocks.sensitivity import MomentWeights
 from ...blocks.shrinkage import clip_radius
-from ...budget import Allowance, Part
+from ...budget import Allowance, Iterated, Part
 from ...core import Release, Stage
 from ...em import ExactEM, Fit, LateMean, PrivateEM, gains_less
 from ...ground import Ground, Preamble, PrivateFit
@@ -34,8 +34,6 @@ from .model import Bounded, RegressionMixtureModel, Regressions
 _FLOOR = 1e-8
 _FRAME_SHARE = (0.05, 0.10)
 _START_SHARE = 0.10
-# Iterations reserved for when neither the caller nor the noise level can say.
-_ITERATIONS = 10
 # Smallest variance, in units of the target's half range.
 _UNIT_FLOOR = 1e-6
 # Where the noise allows fewer iterations than this, one regression predicts better (measured).
@@ -129,7 +127,7 @@ def given(
 
 
 @dataclass(frozen=True)
-class PrivateRegressionsPlan:
+class PrivateRegressionsPlan(Iterated):
     """A fit in the unit coordinates of the joined region of (x, y).
 
     Parameters
@@ -163,7 +161,7 @@ class PrivateRegressionsPlan:
         if k > 1 and self.start is None:
             parts.append(Part("residuals", left * _START_SHARE, [("gaussian", pairs)]))
         left -= sum(part.share for part in parts)
-        releases = [("gaussian", k * (1 + q + pairs))] * self._planned
+        releases = [("gaussian", k * (1 + q + pairs))] * self.planned
         return [*self.preamble.parts(), *parts, Part("em", left, releases)]
 
     def stages(self, allowance: Allowance) -> Generator[Stage, Release[Any], PrivateFit[Lines]]:
@@ -178,7 +176,7 @@ class PrivateRegressionsPlan:
         structure = self._structure(w, ground)
         if self.components == 1 or (structure.single and self.start is None):
             # One regression (or noise that drowns any mixture): measured with all that is left.
-            left = min(_SINGLE, self.max_iter) if allowance.adaptive else self._planned
+            left = min(_SINGLE, self.max_iter) if allowance.adaptive else self.planned
             structure = replace(structure, single=True, iterations=left)
             single = self._all_for_em(ground) if allowance.adaptive else ground
             state = yield from self._em(one, bounded, single, left)
@@ -203,13 +201,8 @@ class PrivateRegressionsPlan:
         if self.n_iter is None and found.iterations < _FEWEST:
             found = replace(found, single=True)
         adaptive = ground.allowance.adaptive
-        iterations = min(found.iterations, self.max_iter) if adaptive else self._planned
+        iterations = min(found.iterations, self.max_iter) if adaptive else self.planned
         return replace(found, iterations=iterations)
-
-    @property
-    def _planned(self) -> int:
-        """Iterations where their number may not depend on the count."""
-        return self.n_iter or min(_ITERATIONS, self.max_iter)
 
     @staticmethod
     def _all_for_em(ground: Ground) -> Ground:
