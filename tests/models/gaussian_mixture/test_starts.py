@@ -151,7 +151,7 @@ def test_samples_have_the_moments_of_the_mixture(kind):
     n = 20_000
     draws, label = model.sample(n)
     assert draws.shape == (n, 2)
-    w = model._mixture().whiteners
+    w = model._density().whiteners
     for k in range(3):
         inside = draws[label == k] - model.means_[k]
         count, p = len(inside), model.weights_[k]
