@@ -17,6 +17,7 @@ from ...budget import Terms
 from ...data import Policy, Table
 from ...data.categories import CATEGORY_TYPES, category_column, check_categories
 from ...em import Fit
+from ...estimator.base import Estimator
 from ...estimator.density import Components, OfBlock
 from ...estimator.synthetic import Synthetic
 from ...ground import Preamble, PrivateFit
@@ -33,7 +34,7 @@ _LOCAL_ROUNDS, _MOST_ROUNDS = 4, 20
 
 
 @dataclass(repr=False, eq=False, kw_only=True)
-class CategoricalMixture(Synthetic, Components, DensityMixin):  # type: ignore[misc]
+class CategoricalMixture(Synthetic, Components, DensityMixin, Estimator):  # type: ignore[misc]
     """Latent class analysis: a mixture over categorical (or binary) columns.
 
     Within a class the columns are independent. Values may be strings, numbers or booleans; pandas'
