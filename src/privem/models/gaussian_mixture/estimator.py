@@ -30,6 +30,7 @@ from ...parameters import (
 )
 from ...tree import Array
 from .density import MixtureDensity
+from .m_step import Prior
 from .model import COVARIANCE_TYPES, Mixture
 from .plan import MixturePlan, given_prior, given_start, starts
 from .private_plan import PrivateMixturePlan
@@ -200,6 +201,9 @@ class GaussianMixture(Synthetic, MixtureDensity):
     def _given(self) -> tuple[Any, Any, Any]:
         return self.weights_init, self.means_init, self.precisions_init
 
+    def _prior(self) -> Prior | None:
+        return None if self.prior is None else given_prior(self, self.n_features_in_)
+
     def _exact_plan(self, table: Table) -> MixturePlan:
         warm = self._warm()
         return MixturePlan(
@@ -207,7 +211,7 @@ class GaussianMixture(Synthetic, MixtureDensity):
             self.n_components,
             self.covariance_type,
             float(self.reg_covar),
-            given_prior(self, self.n_features_in_),
+            self._prior(),
             self.max_iter,
             self.tol,
             starts(self, table.rows),
@@ -236,7 +240,7 @@ class GaussianMixture(Synthetic, MixtureDensity):
             self.n_iter,
             self._rng(),
             given_start(self, self.n_features_in_) if given else None,
-            given_prior(self, self.n_features_in_),
+            self._prior(),
             self.mechanism == "auto",
             self.max_iter,
         )

@@ -128,10 +128,8 @@ class MixturePlan:
         return AssignedQuery(self.covariance_type, frame.origin, centres, seed)
 
 
-def given_prior(model: GaussianMixture, d: int) -> Prior | None:
-    """The prior that the parameters describe, checked; ``None``: there is none."""
-    if model.prior is None:
-        return None
+def given_prior(model: GaussianMixture, d: int) -> Prior:
+    """The prior that the parameters describe, checked."""
     alpha = check_float("weight_concentration_prior", model.weight_concentration_prior, 0, True)
     kappa = check_float("mean_precision_prior", model.mean_precision_prior, 0, True)
     nu = model.degrees_of_freedom_prior
