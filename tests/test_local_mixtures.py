@@ -29,8 +29,8 @@ from privem.noise.discrete import Discrete
 from privem.run import Record, Recorded, run
 from privem.tree import ravel
 
-from .contracts.test_replay import same
 from .models.test_latent_sensitivity import classes_of, codes_of, regressions_of
+from .models.test_replay import same
 from .models.test_sensitivity import nasty, region_of, seeds
 
 SIZES = (2, 3, 2)

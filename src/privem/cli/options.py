@@ -62,9 +62,9 @@ _MODEL_SETTINGS: dict[str, Setting] = {
     "prior": Setting("Find the posterior mode under the default prior."),
     "noise_variance": Setting("Variance of the noise, where it is known.", default="estimated"),
     "method": Setting("Which algorithm fits the model."),
-    "max_iter": Setting("At most this many iterations. A private fit chooses fewer, see --n-iter."),
+    "max_iter": Setting("At most this many iterations, also of a private fit."),
     "tol": Setting(
-        "Stop when an iteration gains less than this. For exact fits, where a model has --n-iter.",
+        "Stop when an iteration gains less than this (exact fits).",
         type=click.FloatRange(0),
     ),
     "n_init": Setting("Number of starts of an exact fit; the best result is kept."),

@@ -106,8 +106,9 @@ class Estimator(WithLineage):
             The records: ``(n_samples, n_features)``, or a ``.npy``, ``.csv`` or ``.parquet`` file
             (or folder of files), what :func:`privem.data.read_file` returns, or a
             :class:`privem.federation.Federation` of parties that keep them.
-        y : ignored, or str
-            With a path, the name of a column to leave out, such as a label.
+        y : array-like of shape (n_samples,), str or None
+            The target, for models that have one: its values or, with a frame or a path, the name of
+            its column. Other models ignore it; with a path, it may name a column to leave out.
         sample_weight : array-like of shape (n_samples,), optional
             How much each record counts; with a path, the name of a column.
         groups : array-like of shape (n_samples,) or str, optional
