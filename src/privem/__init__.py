@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from .models.missing_regression.estimator import (
         MissingCovariateRegression as MissingCovariateRegression,
     )
+    from .models.poisson_mixture.estimator import PoissonMixture as PoissonMixture
     from .models.regression_mixture.estimator import RegressionMixture as RegressionMixture
     from .models.symmetric.estimator import SymmetricMixture as SymmetricMixture
     from .models.symmetric.estimator import (

@@ -1,0 +1,43 @@
+"""What the model declares about itself."""
+
+from typing import Any
+
+from ...declaration import AuditCase, Declaration, Example, ParameterTable
+
+
+def _example() -> Example:
+    import numpy as np
+
+    rng = np.random.default_rng(11)
+    low, high = rng.poisson([2.0, 1.0, 4.0], (400, 3)), rng.poisson([9.0, 6.0, 1.0], (200, 3))
+    X = np.concatenate([low, high]).astype(float)
+    return Example((X,), {"n_components": 2}, {"bounds": (0, 30)})
+
+
+def _audit_case(s: Any) -> AuditCase:
+    # Records at zero, and one at the largest count: far from every rate that is found.
+    return AuditCase(0 * abs(s.cluster), [1.0], [0.0], {"bounds": (0, 1)})
+
+
+def _table(model: Any) -> ParameterTable:
+    return ParameterTable(
+        f"Mixture of {model.n_components} Poisson distribution(s)",
+        "Weight and rates of each component:",
+        ["weight", *model._names()],
+        [[weight, *rates] for weight, rates in zip(model.weights_, model.rates_, strict=True)],
+    )
+
+
+MODELS: tuple[Declaration, ...] = (
+    Declaration(
+        "PoissonMixture",
+        "models.poisson_mixture.estimator",
+        "poisson",
+        "groups of records in columns of counts",
+        count="n_components",
+        queries=("models.poisson_mixture.model",),
+        own_example=_example,
+        audit_case=_audit_case,
+        table=_table,
+    ),
+)
