@@ -218,7 +218,7 @@ def test_score(tmp_path, kind):
         (["-m", "regression-mixture", "-k", 2], "--model regression-mixture needs --target"),
         (["-m", "symmetric-regression"], "--model symmetric-regression needs --target"),
         (["-m", "symmetric", "--target", "y"], "--target is for missing-regression, regr"),
-        (["-m", "symmetric", "-k", 2], "--components is for categorical, fa, gmm, kmeans and regr"),
+        (["-m", "symmetric", "-k", 2], "--components is for categorical, fa, gmm, kmeans"),
         (["-m", "missing-regression", "--target", "a", "--columns", "a,b"], "also --weight or one"),
         (["-m", "missing-regression", "--target", "y", "--weight", "y"], "also --weight or one"),
         (["-m", "symmetric", "--noise-variance", 0], "noise_variance must be above 0"),
@@ -229,7 +229,7 @@ def test_score(tmp_path, kind):
         (["-m", "symmetric", "--epsilon", 0], "epsilon must be above 0"),
         (
             ["-m", "symmetric", "--n-init", 2],
-            "--n-init is for categorical, gmm, kmeans and regression-mixture",
+            "--n-init is for categorical, gmm, kmeans",
         ),
         (["-m", "categorical", "-k", 2], "needs --category COLUMN=A,B,... for every column"),
         (["-m", "categorical", "-k", 2, "--category", "a"], "is not COLUMN=A,B,..."),

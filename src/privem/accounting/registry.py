@@ -96,6 +96,7 @@ def epsilon(event: Event, delta: float, accountant: str = "auto") -> float:
 
     Examples
     --------
+    >>> from privem.accounting import NoPrivacy, Nothing
     >>> epsilon(NoPrivacy(), 1e-6), epsilon(Nothing(), 1e-6)
     (inf, 0.0)
     """
@@ -107,6 +108,7 @@ def delta(event: Event, epsilon: float, accountant: str = "auto") -> float:
 
     Examples
     --------
+    >>> from privem.accounting import Failure, NoPrivacy
     >>> delta(NoPrivacy(), 1.0), delta(Failure(1e-9), 1.0)
     (1.0, 1e-09)
     """

@@ -236,6 +236,7 @@ def read_rows(X: Any, weight: Any = None) -> Rows:
 
     Examples
     --------
+    >>> import numpy as np
     >>> read_rows(np.zeros((3, 2))).n_features
     2
     """

@@ -15,8 +15,8 @@ def _example() -> Example:
 
 
 def _audit_case(s: Any) -> AuditCase:
-    # Records at zero, and one at the largest count: far from every rate that is found.
-    return AuditCase(0 * abs(s.cluster), [1.0], [0.0], {"bounds": (0, 1)})
+    # Counts in the middle: the lowest and the highest are far from every rate that is found.
+    return AuditCase(40 + 0 * s.cluster, [100.0], [0.0], {"bounds": (0, 100)})
 
 
 def _table(model: Any) -> ParameterTable:
