@@ -13,9 +13,9 @@ from privem.blocks.region import Region
 from privem.blocks.robust_mean import RobustMeanQuery
 from privem.blocks.sensitivity import MomentWeights
 from privem.blocks.shrinkage import clip_radius
+from privem.estimator.score import LogDensityQuery, highest, lowest
 from privem.models.categorical_mixture.model import Classes, ClassQuery, PairsQuery
 from privem.models.factor_analysis.query import BoundedMomentsQuery
-from privem.models.gaussian_mixture.density import LogDensityQuery, highest, lowest
 from privem.models.gaussian_mixture.model import Mixture
 from privem.models.gaussian_mixture.query import BoundedQuery
 from privem.models.kmeans.query import BoundedClusterQuery

@@ -31,10 +31,10 @@ from privem.data import ArrayRows, LocalSource
 from privem.data.sums import finite_sums
 from privem.data.values import quietly
 from privem.declaration import declarations, declared
+from privem.estimator.score import LogDensityQuery, highest
 from privem.federation import Federation, Party
 from privem.linalg import LARGEST, SMALLEST
 from privem.local import messages
-from privem.models.gaussian_mixture.density import LogDensityQuery, highest
 from privem.noise import discrete
 from privem.noise.discrete import Discrete
 from privem.tree import ravel

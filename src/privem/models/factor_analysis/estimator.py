@@ -18,6 +18,7 @@ from ...budget import Terms
 from ...core import Block, Scratch
 from ...data.table import Table
 from ...estimator.density import Density, OfBlock
+from ...estimator.score import PrivatelyScored
 from ...estimator.synthetic import Synthetic
 from ...estimator.warnings import advise_at_end
 from ...ground import PrivateFit
@@ -30,7 +31,6 @@ from ...parameters import (
     check_samples,
 )
 from ...tree import Array
-from ..gaussian_mixture.density import PrivatelyScored
 from ..gaussian_mixture.model import Mixture
 from .model import (
     Covariance,

@@ -13,8 +13,8 @@ from privem import FactorAnalysis, GaussianMixture
 from privem import fit as module
 from privem.core import Block, Scratch
 from privem.data import read_file
+from privem.estimator.score import LogDensityQuery, highest, lowest
 from privem.federation import Federation, Party
-from privem.models.gaussian_mixture.density import LogDensityQuery, highest, lowest
 from privem.models.gaussian_mixture.model import Mixture
 from privem.run import Record, Recorded, run
 from privem.statement import Statement
