@@ -22,6 +22,8 @@ from privem.federation.wire.codec import BadMessage
 from privem.federation.wire.messages import Question
 from privem.models.categorical_mixture.model import PairsQuery
 from privem.models.factor_analysis.query import BoundedMomentsQuery
+from privem.models.gaussian_mixture.model import Mixture
+from privem.models.gaussian_mixture.radial import RadialQuery
 from privem.models.kmeans.grid import GridQuery
 from privem.noise.discrete import Discrete
 from privem.noise.exact import Exact
@@ -42,6 +44,7 @@ def test_noise_of_no_size_is_refused(grid):
 
 
 HUGE = asked(CountQuery(), Discrete(1e-3, "add-remove", 1000.0))
+ONE = Mixture("full", np.ones(1), np.zeros((1, 2)), np.eye(2)[None])
 EVERY = SOUND | {
     "count": CountQuery(),
     "octaves": OctaveQuery(2),
@@ -49,6 +52,7 @@ EVERY = SOUND | {
     "moments": BoundedMomentsQuery(REGION, MomentWeights.balanced(2, 2.0)),
     "heavy count": BoundedMomentsQuery(REGION, MomentWeights(1e6, 1.0, 1.0, 2.0)),
     "grid": GridQuery(REGION, np.zeros(2), np.eye(2), (np.array([-1.0, 0.0, 1.0]),)),
+    "radii": RadialQuery(ONE, REGION, np.array([0.0, 1.0, 4.0])),
     **{f"mixture {r}": bounded(r, 2.0) for r in ("joint", "ggg", "llg", "laplace")},
     **{f"clusters {r}": clusters(r) for r in ("joint", "gg", "ll", "dplloyd")},
 }

@@ -40,6 +40,7 @@ MODELS: tuple[Declaration, ...] = (
         queries=(
             "models.gaussian_mixture.model",
             "models.gaussian_mixture.query",
+            "models.gaussian_mixture.radial",
         ),
         audit_case=_audit_case,
         results=("weights_", "means_", "covariances_"),

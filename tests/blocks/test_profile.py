@@ -1,0 +1,161 @@
+"""Profiles: each record is spread over two points of a public grid."""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from privem.blocks.conditions import Unsound
+from privem.blocks.profile import Profile, ProfileQuery, add_hats
+from privem.blocks.region import Region
+from privem.core import Block, Scratch
+from privem.models.gaussian_mixture.model import Mixture
+from privem.models.gaussian_mixture.radial import RadialQuery
+from privem.tree import Array
+
+NEIGHBOURS = {"add-remove": 1.0, "replace-one": math.sqrt(2.0)}
+
+
+@dataclass(frozen=True)
+class FirstColumn(ProfileQuery):
+    """The first column, which may be off by so much."""
+
+    grid: Array
+    off: float = 0.0
+    cap_weight: float = 1.0
+    block_rows: int = 4088
+
+    def values(self, block: Block, scratch: Scratch) -> Array:
+        return np.asarray(block.X[:, 0] + self.off)
+
+    @property
+    def value_error(self) -> float:
+        return abs(self.off)
+
+
+def grid_of(rng: np.random.Generator) -> Array:
+    steps = rng.choice([1e-12, 1e-3, 1.0, 1e9], rng.integers(1, 9)) * rng.uniform(0.5, 2)
+    points = np.concatenate([[0.0], np.cumsum(steps)]) + rng.choice([0.0, -3.0, 1e6])
+    return np.unique([*points, points[-1] + 1.0])
+
+
+def values_of(grid: Array, n: int, rng: np.random.Generator) -> Array:
+    """On the points to the last bit, beside them, between and beyond them, infinite, NaN."""
+    v = rng.uniform(grid[0] - 1, grid[-1] + 1, n)
+    on = rng.random(n) < 0.5
+    v[on] = np.nextafter(rng.choice(grid, on.sum()), rng.choice([-1e300, 0.0, 1e300], on.sum()))
+    v[:4] = grid[0], np.nan, np.inf, -np.inf
+    return v
+
+
+@settings(max_examples=60)
+@given(seed=st.integers(0, 2**32), cap=st.sampled_from([1.0, 0.25, 3.0]))
+def test_sensitivity_is_not_exceeded_and_is_reached(seed: int, cap: float) -> None:
+    rng = np.random.default_rng(seed)
+    query = FirstColumn(grid_of(rng), cap_weight=cap)
+    v = values_of(query.grid, 60, rng)
+    weight = rng.choice([0.0, cap, cap / 3, 1e300, np.inf, -1.0, np.nan], len(v))
+    weight[0] = cap
+    one = np.stack(
+        [query(Block(v[i, None, None], weight[i, None]), Scratch()).counts for i in range(60)]
+    )
+    assert (one >= 0).all()
+    moved = {"add-remove": one, "replace-one": one[:, None] - one[None]}
+    for neighbours, bound in NEIGHBOURS.items():
+        (group,) = query.groups(neighbours)
+        assert (group.where.start, group.where.stop) == (0, query.size)
+        assert bound * cap <= group.sensitivity <= bound * cap * (1 + 2.0**-39)
+        found = np.linalg.norm(moved[neighbours], axis=-1).max()
+        assert found <= group.sensitivity + 2 * query.rounding(2 * cap)
+    assert np.linalg.norm(one, axis=1).max() == pytest.approx(cap)
+
+
+@settings(max_examples=60)
+@given(seed=st.integers(0, 2**32))
+def test_piecewise_linear_sums_are_exact(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    grid = np.concatenate([[0.0], np.cumsum(rng.uniform(0.1, 3.0, 7))])
+    v = values_of(grid, 300, rng)
+    weight = rng.random(300)
+    profile = Profile(add_hats(v, grid, weight))
+    clamped = np.clip(np.where(np.isnan(v), grid[0], v), grid[0], grid[-1])
+    for function in (np.ones(8), grid, np.minimum(grid, grid[3]), rng.normal(size=8)):
+        wanted = weight @ np.interp(clamped, grid, function)
+        assert profile.total(function) == pytest.approx(wanted, abs=1e-9)
+
+
+@settings(max_examples=60)
+@given(seed=st.integers(0, 2**32), size=st.floats(-14, 1))
+def test_a_value_that_is_off_moves_the_sum_within_the_rounding(seed: int, size: float) -> None:
+    rng = np.random.default_rng(seed)
+    grid = grid_of(rng)
+    v, weight = values_of(grid, 200, rng)[:, None], rng.random(200)
+    exact = FirstColumn(grid)(Block(v, weight), Scratch()).counts
+    query = FirstColumn(grid, off=rng.choice([-1, 1]) * 10.0**size)
+    off = query(Block(v, weight), Scratch()).counts
+    # Adding the offset rounds too, by a unit in the last place of the largest point.
+    last = 2.0**-52 * np.abs(grid).max() / np.diff(grid).min()
+    assert np.linalg.norm(off - exact) <= query.rounding(weight.sum()) + 2 * weight.sum() * last
+
+
+def test_rounding_bounds_the_sum_of_many_weights() -> None:
+    rng = np.random.default_rng(0)
+    query = FirstColumn(np.array([0.0, 0.3, 1.0]))
+    v, weight = rng.random(query.block_rows), rng.random(query.block_rows)
+    found = query(Block(v[:, None], weight), Scratch()).counts
+    (low, middle, high), long = query.grid.astype(np.longdouble), v.astype(np.longdouble)
+    first = np.maximum(0, (middle - long) / (middle - low))
+    last = np.maximum(0, (long - middle) / (high - middle))
+    hats = np.stack([first, 1 - first - last, last])
+    exact = hats @ weight.astype(np.longdouble)
+    assert np.linalg.norm((found - exact).astype(float)) <= query.rounding(float(weight.sum()))
+    assert query.rounding(1e6) < 1e-3
+
+
+@pytest.mark.parametrize(
+    "grid", [[0.0], [[0.0, 1.0]], [0.0, 0.0], [1.0, 0.0], [0.0, math.inf], [0.0, 2.0**-101]]
+)
+def test_grids_that_are_none_are_refused(grid: list[float]) -> None:
+    with pytest.raises(Unsound), np.errstate(invalid="ignore"):
+        FirstColumn(np.array(grid)).check_profile()
+
+
+@settings(max_examples=40)
+@given(
+    seed=st.integers(0, 2**32),
+    d=st.sampled_from([1, 2, 3, 7]),
+    ball=st.booleans(),
+    kind=st.sampled_from(["full", "diag"]),
+)
+def test_lengths_are_a_records_own_wherever_it_stands(
+    seed: int, d: int, ball: bool, kind: str
+) -> None:
+    rng = np.random.default_rng(seed)
+    region = (
+        Region.around_origin(2.0, d) if ball else Region.box(-np.ones(d), np.arange(1.0, d + 1))
+    )
+    a = rng.normal(size=(d, d)) / 10 ** rng.uniform(0, 4)
+    covariance = a @ a.T + 1e-12 * np.eye(d) if kind == "full" else rng.random(d) + 1e-9
+    mean = region.inside(rng.uniform(-1, 1, (1, d)))
+    query = RadialQuery(
+        Mixture(kind, np.ones(1), mean, covariance[None]), region, np.array([0.0, 1.0, 2.0, 8.0])
+    )
+    query.check(d, True)
+    X = rng.normal(size=(157, d)) * 3
+    X[:4] = np.array([1e308, np.nan, np.inf, -np.inf])[:, None]
+    with np.errstate(all="ignore"):
+        whole = query.values(Block(X), Scratch()).copy()
+        alone = [query.values(Block(X[i : i + 1]), Scratch())[0] for i in range(len(X))]
+        order = rng.permutation(len(X))
+        moved = query.values(Block(np.asfortranarray(X[order])), Scratch())
+        y = region.to_unit(X, Scratch())
+    np.testing.assert_array_equal(whole, alone)
+    np.testing.assert_array_equal(whole[order], moved)
+    w = query.mixture.whiteners[0]
+    z = (y - mean) @ w.T if kind == "full" else (y - mean) * w
+    np.testing.assert_allclose(whole, np.sum(z * z, axis=1) / d, rtol=1e-6)
+    with pytest.raises(Unsound):
+        query.check(d + 1, True)
