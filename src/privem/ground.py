@@ -98,6 +98,8 @@ class PrivateFit(Generic[State]):
     iterations: int = 0
     structure: str = "full"
     """``"single"`` where the noise drowns any mixture."""
+    background: float = 0.0
+    """The weight of a uniform density on the region, beneath ``state``; zero: there is none."""
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,8 @@ from scipy.special import logsumexp
 
 from privem import FactorAnalysis, GaussianMixture
 from privem import fit as module
+from privem.blocks.background import Background
+from privem.blocks.region import Region
 from privem.core import Block, Scratch
 from privem.data import read_file
 from privem.estimator.score import LogDensityQuery, highest, lowest
@@ -21,6 +23,9 @@ from privem.statement import Statement
 
 TYPES = ("full", "tied", "diag", "spherical")
 NEIGHBOURS = ("add-remove", "replace-one")
+# Under every other seed there is a background, on a box or on a ball.
+REGIONS = (None, Region.box(np.full(2, -5.0), np.array([4.0, 6.0])), None)
+REGIONS += (Region.around_origin(5.0, 2),)
 
 
 def mixture(kind: str, seed: int, k: int = 3, d: int = 2) -> Mixture:
@@ -33,7 +38,10 @@ def mixture(kind: str, seed: int, k: int = 3, d: int = 2) -> Mixture:
         "diag": np.diagonal(full, axis1=1, axis2=2),
         "spherical": full[:, 0, 0],
     }[kind]
-    return Mixture(kind, rng.dirichlet(np.ones(k)), rng.normal(0, 3, (k, d)), covariances)
+    region = REGIONS[seed % len(REGIONS)] if d == 2 else None
+    background = None if region is None else Background(float(rng.uniform(0.01, 0.99)), region)
+    weights, means = rng.dirichlet(np.ones(k)), rng.normal(0, 3, (k, d))
+    return Mixture(kind, weights, means, covariances, background)
 
 
 def query_of(kind: str, seed: int, **more: Any) -> LogDensityQuery:
@@ -41,17 +49,25 @@ def query_of(kind: str, seed: int, **more: Any) -> LogDensityQuery:
     return LogDensityQuery(density, lowest(density), highest(density), **more)
 
 
+@pytest.mark.parametrize("seed", range(len(REGIONS)))
 @pytest.mark.parametrize("kind", TYPES)
-def test_the_sum_is_of_clipped_log_densities(kind: str) -> None:
-    query = query_of(kind, 0)
-    X = np.random.default_rng(1).normal(0, 4, (500, 2))
+def test_the_sum_is_of_clipped_log_densities(kind: str, seed: int) -> None:
+    query = query_of(kind, seed)
+    X = rows = np.random.default_rng(1).normal(0, 4, (500, 2))
+    background = query.mixture.background
+    if background is not None:
+        X = background.clamped(rows, Scratch()).copy()
+        assert 0 < (rows == X).all(axis=1).mean() < 1
     w, m = query.mixture.whiteners, query.mixture
     moved = X[:, None] - m.means
     white = np.einsum("kij,nkj->nki", w, moved) if w.ndim == 3 else w * moved
-    expected = logsumexp(m.constants - 0.5 * (white**2).sum(axis=2), axis=1)
-    assert (expected < query.low).any()
+    joint = m.constants - 0.5 * (white**2).sum(axis=2)
+    if background is not None:
+        joint = np.column_stack([joint, np.full(len(X), background.level)])
+    expected = logsumexp(joint, axis=1)
+    assert (expected < query.low).any() or background is not None
     assert (expected > query.low).any()
-    found = query.contributions(Block(X), Scratch()) + query.middle
+    found = query.contributions(Block(rows), Scratch()) + query.middle
     np.testing.assert_allclose(found, np.clip(expected, query.low, query.high), rtol=1e-12)
     assert expected.max() <= query.high
 

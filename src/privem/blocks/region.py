@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -13,6 +15,8 @@ from ..tree import Array, short_buffers
 from . import conditions
 from .conditions import need
 
+# Far beyond any record, and still a number when squared.
+_HUGE = 1e100
 # Squared norms up to here are taken as they are: no square or sum on the way has overflowed.
 _LARGEST = 1e300
 
@@ -122,6 +126,45 @@ class Region:
         np.sqrt(square, out=square)
         np.divide(1.0, square, out=square)
         y *= square
+
+    def clamp(self, x: Array) -> None:
+        """Pull records (d, b), in the data's coordinates, into the region, in place; NaN stays.
+
+        Records inside stay as they are, to the last bit. Elementwise and correctly rounded, like
+        :meth:`place`.
+        """
+        if not self.ball:
+            low, high = (side[:, None] for side in self.sides)
+            np.clip(x, low, high, out=x)
+            return
+        centre, scale = self.centre[:, None], self.scale[:, None]
+        with np.errstate(over="ignore"):
+            y = np.clip((x - centre) / scale, -_HUGE, _HUGE)
+        norm = np.sqrt(_squares(y, np.empty_like(y)))
+        outside = norm > 1
+        x[:, outside] = centre + y[:, outside] / norm[outside] * scale
+
+    @cached_property
+    def log_volume(self) -> float:
+        """Logarithm of the volume, in the data's coordinates.
+
+        Examples
+        --------
+        >>> round(math.exp(Region.around_origin(1.0, 2).log_volume), 6)
+        3.141593
+        """
+        if not self.ball:
+            return float(np.sum(np.log(2 * self.limit * self.scale)))
+        unit = 0.5 * self.d * math.log(math.pi) - math.lgamma(0.5 * self.d + 1)
+        return unit + float(np.sum(np.log(self.scale)))
+
+    def draw(self, size: int, rng: Any) -> Array:
+        """Points (size, d) drawn uniformly, in the data's coordinates; ``rng``: a RandomState."""
+        if not self.ball:
+            return self.to_data(rng.uniform(-self.limit, self.limit, (size, self.d)))
+        y = rng.standard_normal((size, self.d))
+        y *= (rng.uniform(size=size) ** (1 / self.d) / np.linalg.norm(y, axis=1))[:, None]
+        return self.to_data(y)
 
     def inside(self, y: Array) -> Array:
         """Points (K, d) in unit coordinates, pulled into the region."""

@@ -47,7 +47,10 @@ _LEAST_WEIGHT = 1e-3
 
 @dataclass(frozen=True)
 class LogDensityQuery:
-    """Sums log-densities under ``mixture``, clipped to [low, high]; NaN counts as ``low``."""
+    """Sums log-densities under ``mixture``, clipped to [low, high]; NaN counts as ``low``.
+
+    Under a background, records are clamped to its region first.
+    """
 
     mixture: Mixture
     low: float
@@ -62,15 +65,19 @@ class LogDensityQuery:
         each in one way, so that up to exp and log a record's value is its own, wherever in a block
         it stands.
         """
-        b = len(block.X)
-        joint = scratch.take("joint", (len(self.mixture.means), b))
+        b, rows, background = len(block.X), block.X, self.mixture.background
+        count = len(self.mixture.means)
+        joint = scratch.take("joint", (count + (background is not None), b))
         x, z = scratch.take("moved", block.X.T.shape), scratch.take("white", (b,))
         term = scratch.take("term", (b,))
         with np.errstate(all="ignore"):
+            if background is not None:
+                rows = background.clamped(rows, scratch)
+                joint[count] = background.level
             for k, (mean, w) in enumerate(
                 zip(self.mixture.means, self.mixture.whiteners, strict=True)
             ):
-                np.subtract(block.X.T, mean[:, None], out=x)
+                np.subtract(rows.T, mean[:, None], out=x)
                 np.clip(x, -_HUGE, _HUGE, out=x)
                 joint[k] = 0.0
                 for j in range(len(mean)):
@@ -120,18 +127,25 @@ class LogDensityQuery:
 
 
 def highest(mixture: Mixture) -> float:
-    """No density is above the sum of the components' peaks."""
+    """No density is above the sum of the components' peaks, and of the background."""
     with np.errstate(divide="ignore"):
-        return float(logsumexp(mixture.constants))
+        peaks = mixture.constants
+    if mixture.background is not None:
+        peaks = np.append(peaks, mixture.background.level)
+    return float(logsumexp(peaks))
 
 
 def lowest(mixture: Mixture) -> float:
-    """Below the density of all but a thousandth of the records of every component that counts."""
+    """Below the density of all but a thousandth of the records of every component that counts.
+
+    No density is below that of the background.
+    """
     with np.errstate(divide="ignore"):
         peaks = mixture.constants
     counts = mixture.weights >= min(_LEAST_WEIGHT, float(mixture.weights.max()))
     reach = float(chi2.ppf(_INSIDE, mixture.means.shape[1]))
-    return float(np.min(peaks[counts])) - reach / 2 - math.log(2.0)
+    low = float(np.min(peaks[counts])) - reach / 2 - math.log(2.0)
+    return low if mixture.background is None else max(low, mixture.background.level)
 
 
 @dataclass(frozen=True)
@@ -208,7 +222,8 @@ class PrivatelyScored(Estimator):
     ) -> PrivateScore:
         """Mean log-density of records under differential privacy.
 
-        Each record's log-density is clipped to public limits, summed, and released with noise. The
+        Each record's log-density is clipped to public limits, summed, and released with noise. (A
+        model with a background clamps records to its bounds first, as ``score_samples`` does.) The
         budget is this release's own: it adds to that of the fit if these are the same people.
 
         Parameters

@@ -123,7 +123,9 @@ class GaussianMixtureModel:
     def query(self, state: Mixture, round: int = 0) -> MixtureQuery:
         """The E-step under ``state``."""
         condition = state.condition(self.frame.origin, self.frame.variances)
-        direct = condition > CONDITION_LIMIT or direct_is_faster(state)
+        # Without the records that the background takes, a pooled second moment does change.
+        pooled = state.background is not None and self.covariance_type == "tied"
+        direct = condition > CONDITION_LIMIT or direct_is_faster(state) or pooled
         return MixtureQuery(state, self.frame.origin, direct)
 
     def m_step(self, state: Mixture, release: Release[MixtureSums]) -> Mixture:
@@ -147,7 +149,12 @@ class GaussianMixtureModel:
             alive &= (np.abs(second.reshape(len(n), -1)) < _HUGE_VARIANCE).all(axis=1)
         covariances = self.valid(second, state.covariances, alive)
         means = np.where(alive[:, None], means, state.means)
-        return replace(state, weights=weights, means=means, covariances=covariances)
+        state = replace(state, weights=weights, means=means, covariances=covariances)
+        if state.background is None:
+            return state
+        rest = 1.0 - float(np.minimum(count, self.frame.count).sum()) / self.frame.count
+        share = float(np.clip(rest, _EMPTY, 1 - _EMPTY))
+        return replace(state, background=replace(state.background, weight=share))
 
     def _weights(self, count: Array) -> Array:
         weights = count if self.prior is None else self.prior.counts(count)

@@ -20,6 +20,7 @@ from functools import cached_property
 import numpy as np
 
 from ...blocks import conditions
+from ...blocks.background import Background
 from ...blocks.region import farthest
 from ...core import Block, Scratch
 from ...kernels.mixture import Features, log_joint, responsibility_sums
@@ -57,13 +58,17 @@ def direct_is_faster(mixture: Mixture) -> bool:
 
 @dataclass(frozen=True)
 class Mixture:
-    """Parameters of a mixture; always valid: positive weights, positive definite covariances."""
+    """Parameters of a mixture; always valid: positive weights, positive definite covariances.
+
+    Weights are shares of what a background, if there is one, leaves to the components.
+    """
 
     covariance_type: str
     weights: Array
     means: Array
     covariances: Array
-    travels = ("covariance_type", "weights", "means", "covariances")
+    background: Background | None = None
+    travels = ("covariance_type", "weights", "means", "covariances", "background")
 
     @cached_property
     def whiteners(self) -> Array:
@@ -111,6 +116,8 @@ class Mixture:
         """Log joint density of each component at its own mean."""
         d = self.means.shape[1]
         log_weights = np.log(self.weights)
+        if self.background is not None:
+            log_weights = log_weights + self.background.log_rest
         return np.asarray(log_weights + self.log_determinants - 0.5 * d * np.log(2 * np.pi))
 
     def condition(self, origin: Array, variances: Array) -> float:
@@ -125,8 +132,11 @@ class Mixture:
         with np.errstate(over="ignore"):
             return float(np.max(np.einsum(terms, far, size, far)))
 
-    def check(self, d: int) -> None:
-        """Valid parameters of components among rows of d columns."""
+    def check(self, d: int, background: bool = False) -> None:
+        """Valid parameters of components among rows of d columns; whether one may be uniform."""
+        if self.background is not None:
+            conditions.need(background)
+            self.background.check(d)
         conditions.need(self.covariance_type in COVARIANCE_TYPES)
         conditions.table(self.means, d)
         k = len(self.means)
@@ -156,7 +166,8 @@ class MixtureSums:
 class MixtureQuery:
     """Responsibility-weighted sums under ``mixture``; also evaluates log joint densities.
 
-    ``direct`` sums about each component's mean instead of one common origin.
+    ``direct`` sums about each component's mean instead of one common origin. Under a background,
+    which a tied mixture has only where ``direct``, records are clamped to its region first.
     """
 
     mixture: Mixture
@@ -217,7 +228,7 @@ class MixtureQuery:
         return out
 
     def log_joint(self, rows: Array, scratch: Scratch) -> Array:
-        """Log joint density of each component and record, (K, b)."""
+        """Log joint density of each component, but for a background, and record, (K, b)."""
         m = self.mixture
         if self.direct:
             return exact_log_joint(rows, m.means, m.whiteners, m.constants, scratch)
@@ -229,21 +240,35 @@ class MixtureQuery:
 
     def __call__(self, block: Block, scratch: Scratch) -> MixtureSums:
         """Sum a block."""
-        m = self.mixture
-        d = len(self.origin)
+        m, rows = self.mixture, block.X
+        k, d = m.means.shape
+        flat = m.background
+        if flat is not None:
+            rows = flat.clamped(rows, scratch)
         if self.direct:
             kind = {"tied": "full"}.get(m.covariance_type, self.features.kind)
+            means, whiteners, constants = m.means, m.whiteners, m.constants
+            if flat is not None:  # a Gaussian so wide that its density is the same everywhere
+                means = np.concatenate([means, self.origin[None]])
+                whiteners = np.concatenate([whiteners, np.zeros_like(whiteners[:1])])
+                constants = np.append(constants, flat.level)
             count, total, second, evidence = exact_sums(
-                block.X, m.means, m.whiteners, m.constants, block.weight, kind, scratch
+                rows, means, whiteners, constants, block.weight, kind, scratch
             )
+            second = second[:k]
             if kind == "full":
                 second = svec(second)
             if m.covariance_type == "tied":
                 second = second.sum(axis=0)
-            return MixtureSums(count, total, second, np.asarray(evidence))
+            return MixtureSums(count[:k], total[:k], second, np.asarray(evidence))
+        coefficients = self.coefficients
+        if flat is not None:
+            level = flat.level * np.eye(1, self.features.size)
+            coefficients = np.concatenate([coefficients, level])
         sums, evidence = responsibility_sums(
-            self.features, self.coefficients, block.X, self.origin, block.weight, scratch
+            self.features, coefficients, rows, self.origin, block.weight, scratch
         )
+        sums = sums[:k]
         packed: Array | None = sums[:, d + 1 :]
         match self.features.kind:
             case "full":
@@ -257,14 +282,16 @@ class MixtureQuery:
     def check(self, d: int, private: bool) -> None:
         """A valid mixture."""
         conditions.shaped((d,), self.origin)
-        self.mixture.check(d)
-        k = len(self.mixture.means)
+        self.mixture.check(d, background=self.direct or self.mixture.covariance_type != "tied")
+        k = len(self.mixture.means) + (self.mixture.background is not None)
         conditions.held(k, self.block_rows, most_sums(k, d, self.mixture.covariance_type))
 
     def largest(self, low: Array, high: Array) -> Array:
         """A log-density is a linear form in products of distances, with public coefficients."""
         m = self.mixture
         k, tied = len(m.means), m.covariance_type == "tied"
+        if m.background is not None:  # to whose region records are clamped
+            low, high = m.background.region.sides
         a = farthest(low, high, self.origin)
         reaches = farthest(low, high, self.origins) if self.direct else np.tile(a, (k, 1))
         i, j = symmetric_pairs(len(a))
@@ -274,6 +301,8 @@ class MixtureQuery:
         log_density = float(np.max(np.abs(self.coefficients) @ features)) + np.log(k)
         if tied:
             log_density += 0.5 * float(a @ np.abs(m.precisions[0]) @ a)
+        if m.background is not None:
+            log_density = max(log_density, abs(m.background.level)) + np.log(2)
         parts = [np.ones(k), reaches.ravel()]
         if self.direct or not tied:
             second = largest_second(m.covariance_type, reaches if self.direct else a[None], k)
