@@ -17,6 +17,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import argparse
 import json
+import re
 import sys
 import time
 from collections.abc import Iterator
@@ -27,6 +28,7 @@ from pathlib import Path
 import numpy as np
 from fits import Fit, Row, code, grid, key, run
 from requirements import (
+    Before,
     Cells,
     Requirement,
     deviation,
@@ -80,8 +82,8 @@ def remembered(path: Path, version: str) -> dict[tuple[object, ...], Row]:
     if not path.exists():
         return {}
     with path.open() as file:
-        # The last line may be cut off where a run was stopped.
-        rows = [json.loads(line) for line in file if line.endswith("\n")]
+        # A line may be cut off where a run was stopped.
+        rows = [json.loads(line) for line in file if line.endswith("}\n")]
     return {key(row): row for row in rows if row["code"] == version}
 
 
@@ -140,7 +142,7 @@ def collect(options: argparse.Namespace) -> dict[Fit, dict[int, Row]]:
     return cells
 
 
-def table(cells: Cells, before: dict[str, tuple[float, float]]) -> Iterator[str]:
+def table(cells: Cells, before: Before) -> Iterator[str]:
     """One line for each set, size, kind of bounds, number of components and epsilon."""
     titles = "data n d bounds K epsilon exact default single uniform ggg before w structure"
     yield "| " + " | ".join(titles.split()) + " |"
@@ -161,7 +163,7 @@ def table(cells: Cells, before: dict[str, tuple[float, float]]) -> Iterator[str]
             else median(scores(cells.get(other, {})))
             for other in others
         ]
-        values.append(before.get(label(cell), (float("nan"), 0.0))[0])
+        values.append(before.get(label(cell), (float("nan"),))[0])
         figures = ["" if value != value else f"{value:.2f}" for value in values]
         if stopped(rows):
             figures[1] = "stopped"
@@ -181,26 +183,43 @@ def verdict(requirement: Requirement, cells: Cells) -> tuple[bool, list[str]]:
     return kept, lines + [f"  {f.where}: {f.said} (by {f.excess:.2f})" for f in wrong]
 
 
-def save(path: Path, note: str, cells: Cells) -> None:
-    """Write medians and their standard errors."""
-    kept = {}
+def summary(cells: Cells) -> dict[str, tuple[float, float, float]]:
+    """Median score, its standard error, and the median time of each cell that did not stop."""
+    found = {}
     for cell, rows in cells.items():
         own = scores(rows)
         if own and not stopped(rows):
             error = deviation(np.array(list(own.values())))
-            kept[label(cell)] = [round(median(own), 4), round(error, 4)]
-    path.write_text(json.dumps({"note": note, "medians": kept}, indent=0) + "\n")
+            figures = median(own), error, median(scores(rows, "seconds"))
+            found[label(cell)] = (round(figures[0], 4), round(figures[1], 4), round(figures[2], 4))
+    return found
+
+
+def durations(before: Before, now: Before) -> str:
+    """How long private fits take, in the time of exact fits, over the cells that both have."""
+    both = before.keys() & now.keys()
+    ratios = []
+    for times in (before, now):
+        private = sum(times[name][2] for name in both if name.endswith("default"))
+        exact = sum(times[name][2] for name in both if name.endswith("exact"))
+        ratios.append(private / exact if exact else float("nan"))
+    return (
+        f"Time of private fits by that of exact ones: {ratios[0]:.2f} before, {ratios[1]:.2f} now"
+    )
 
 
 def main() -> int:
     """Run and print."""
     options = arguments()
     cells = collect(options)
-    before = {}
+    now = summary(cells)
+    before: Before = {}
     if options.baseline.exists():
         before = json.loads(options.baseline.read_text())["medians"]
     if options.save:
-        save(options.save, options.note, cells)
+        saved = json.dumps({"note": options.note, "medians": now}, indent=0, sort_keys=True)
+        # One cell a line.
+        options.save.write_text(re.sub(r"\n(?=[\d\]-])", "", saved) + "\n")
     if not options.brief:
         print("\n".join(table(cells, before)))
     errors = [(c, r["error"]) for c, rows in cells.items() for r in rows.values() if "error" in r]
@@ -208,6 +227,7 @@ def main() -> int:
     print(f"\n{halted} fits stopped because no bounds were found; {len(errors)} raised an error")
     for cell, error in errors[:20]:
         print(f"  {label(cell)}: {error}")
+    print(durations(before, now))
     held = not errors
     for requirement in requirements(before):
         kept, lines = verdict(requirement, cells)

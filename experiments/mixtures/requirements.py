@@ -21,8 +21,8 @@ from sets import LARGE, Array, load, sizes
 
 Cells = Mapping[Fit, Mapping[int, Row]]
 """Figures by cell and split."""
-Before = Mapping[str, tuple[float, float]]
-"""Median and its standard error, by a cell's name."""
+Before = Mapping[str, tuple[float, float, float]]
+"""Median, its standard error and seconds, by a cell's name."""
 
 HEAVY = ("student", "incomes")
 KEPT = ("life", "gowalla", "plane")
@@ -197,7 +197,7 @@ def no_worse(cells: Cells, before: Before) -> Iterator[Finding]:
         name, own = label(cell), scores(rows)
         whole = cell.set in KEPT and cell.n == sizes(cell.set)[-1]
         if whole and cell.method == "default" and own and name in before:
-            middle, error = before[name]
+            middle, error, _ = before[name]
             both = 2 * math.hypot(error, deviation(np.array(list(own.values()))))
             said = f"{median(own):.3f}, before {middle:.3f}, allowed {0.02 + both:.3f} less"
             yield Finding(name, middle - median(own) - 0.02 - both, said)
