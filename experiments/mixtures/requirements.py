@@ -28,6 +28,9 @@ HEAVY = ("student", "incomes")
 KEPT = ("life", "gowalla", "plane")
 # Background weights above this say that there are too few records for the model.
 _LITTLE = 0.05
+# Columns whose outermost octave holds this share are skewed (prices, delays), others heavy-tailed.
+_SKEWED = 0.015
+_WORST = -1e100
 
 
 @dataclass(frozen=True)
@@ -52,9 +55,9 @@ def columns(name: str) -> int:
 
 
 def scores(rows: Mapping[int, Row], field: str = "score") -> dict[int, float]:
-    """A field by split; what is not a number is as bad as can be."""
+    """A field by split; what is not a number, or has no limit, is as bad as can be."""
     found = {s: row[field] for s, row in rows.items() if field in row}
-    return {s: value if value == value else -math.inf for s, value in found.items()}
+    return {s: value if value > _WORST else _WORST for s, value in found.items()}
 
 
 def median(values: Mapping[int, float]) -> float:
@@ -64,16 +67,13 @@ def median(values: Mapping[int, float]) -> float:
 
 def deviation(values: Array) -> float:
     """Standard error of a median, from the median distance: one wild fit does not widen it."""
-    with np.errstate(invalid="ignore"):
-        distance = np.abs(values - np.median(values))
+    distance = np.abs(values - np.median(values))
     return 1.2533 * 1.4826 * float(np.median(distance)) / math.sqrt(len(values))
 
 
 def differences(one: Mapping[int, float], other: Mapping[int, float]) -> Array:
     """One minus other, on the splits that both have."""
-    with np.errstate(invalid="ignore"):
-        found = np.array([one[s] - other[s] for s in sorted(one.keys() & other.keys())])
-    return np.nan_to_num(found, nan=-math.inf)
+    return np.array([one[s] - other[s] for s in sorted(one.keys() & other.keys())])
 
 
 def stopped(rows: Mapping[int, Row]) -> bool:
@@ -209,7 +209,7 @@ def coverage(cells: Cells) -> Iterator[Finding]:
         if cell.bounds != "none" or cell.epsilon is None:
             continue
         least, d = needed(columns(cell.set), cell.epsilon), columns(cell.set)
-        light = edges(cell.set) >= 0.03
+        light = edges(cell.set) >= _SKEWED
         promised = light & (cell.n >= least / 0.03) | np.full(d, cell.n >= least / 0.004)
         fits = [row for row in rows.values() if "inside" in row]
         if promised.all() and len(rows):
@@ -244,17 +244,21 @@ def needed(d: int, epsilon: float) -> float:
 @cache
 def edges(name: str) -> Array:
     """Per column, the share of the outermost signed octave that must be found to hold 99%."""
-    X = load(name)[0]
+    X, lost = load(name)[0], np.linspace(0, 0.01, 11)  # At the lower end; the rest at the upper.
     with np.errstate(divide="ignore"):
         octaves = np.sign(X) * np.maximum(np.floor(np.log2(np.abs(X))) + 101, 0)
     found = []
     for column in octaves.T:
         _, counts = np.unique(column, return_counts=True)
         shares = counts / len(column)
-        # Half a percent may be lost at either end.
-        ends = (s[np.searchsorted(np.cumsum(s), 0.005, "right")] for s in (shares, shares[::-1]))
-        found.append(min(ends))
+        ends = ((_outermost(shares, a), _outermost(shares[::-1], 0.01 - a)) for a in lost)
+        found.append(max(min(pair) for pair in ends))
     return np.array(found)
+
+
+def _outermost(shares: Array, lost: float) -> float:
+    """The share of the first cell that cannot be lost."""
+    return float(shares[min(np.searchsorted(np.cumsum(shares), lost, "right"), len(shares) - 1)])
 
 
 @cache
