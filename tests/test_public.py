@@ -16,6 +16,7 @@ OTHERS = {
     "PrivateMean",
     "load",
     "private_mean",
+    "private_scores",
 }
 MODELS = sorted(each.name for each in declarations())
 NAMES = {*OTHERS, *MODELS}

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 __version__ = "0.1.0.dev0"
 
 if TYPE_CHECKING:
+    from .estimator.score import private_scores as private_scores
     from .estimator.store import ModelFileError as ModelFileError
     from .estimator.store import load as load
     from .estimator.warnings import PrivacyCompositionWarning as PrivacyCompositionWarning
@@ -35,6 +36,7 @@ else:
         "PrivateMean": "models.mean.estimator",
         "load": "estimator.store",
         "private_mean": "models.mean.estimator",
+        "private_scores": "estimator.score",
     }
 
     def _homes():

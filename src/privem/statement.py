@@ -73,7 +73,7 @@ class Statement:
         For a federated fit: who can learn what.
     shares : Shares, optional
         For a federated fit: how much of the noise the parties know.
-    subject : {"model", "mean", "score"}
+    subject : {"model", "mean", "score", "set of scores"}
         What was released.
 
     Examples

@@ -9,13 +9,14 @@ import pytest
 from privem.blocks.bounding import Clip, Robust
 from privem.blocks.gradient import BoundedGradientQuery, Squares
 from privem.blocks.histograms import CountQuery, NormQuery, OctaveQuery, PlaceQuery
+from privem.blocks.log_density import ClippedLogs, DisagreementQuery, LogDensityQuery
 from privem.blocks.region import Region
 from privem.blocks.robust_mean import RobustMeanQuery
 from privem.blocks.sensitivity import MomentWeights
 from privem.blocks.shrinkage import clip_radius
-from privem.estimator.score import LogDensityQuery, highest, lowest
 from privem.models.categorical_mixture.model import Classes, ClassQuery, PairsQuery
 from privem.models.factor_analysis.query import BoundedMomentsQuery
+from privem.models.gaussian_mixture.density import GaussianLogDensity
 from privem.models.gaussian_mixture.model import Mixture
 from privem.models.gaussian_mixture.query import BoundedQuery
 from privem.models.kmeans.query import BoundedClusterQuery
@@ -99,10 +100,13 @@ def _regressions(components):
     return RegressionQuery(lines, Bounded(REGION, w))
 
 
-def _densities():
-    means = np.array([[-0.6, -0.6], [0.6, 0.6]])
-    mixture = Mixture("full", np.array([0.5, 0.5]), means, COVARIANCES["full"])
-    return LogDensityQuery(mixture, lowest(mixture), highest(mixture))
+def _densities(models, kind=LogDensityQuery, *clip):
+    centres = np.array([[-0.6, -0.6], [0.6, 0.6]])
+    both = [Mixture("full", np.array([0.5, 0.5]), centres, COVARIANCES["full"])]
+    both.append(Mixture("spherical", np.ones(1), centres[:1], np.array([0.01])))
+    densities = tuple(map(GaussianLogDensity, both[:models]))
+    high = max(density.peak for density in densities)
+    return kind(ClippedLogs(densities, high - 12, high), *clip)
 
 
 QUERIES = {
@@ -124,7 +128,9 @@ QUERIES = {
     "squares": lambda: SquaresQuery(SIDE, (1.0, 1.0), SIDE),
     "norms": lambda: NormQuery((1, 1)),
     "count": CountQuery,
-    "log-densities": _densities,
+    "log-densities": partial(_densities, 1),
+    "scores": partial(_densities, 2, LogDensityQuery, 0.5, False),
+    "disagreements": partial(_densities, 2, DisagreementQuery),
     "moments": _moments,
     **{f"mixture {r}": partial(_mixture, r, "full") for r in ("whitened", "joint", "ggg", "llg")},
     "mixture laplace": partial(_mixture, "laplace", "full"),

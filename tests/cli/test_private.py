@@ -263,11 +263,39 @@ def test_a_private_score(people, tmp_path, kind):
     assert not re.search(r"(?<![\d.])2,?021(?![\d.])", text)
 
 
+def test_private_scores_of_several_models(people, tmp_path):
+    files = [tmp_path / "one.json", tmp_path / "two.json"]
+    for k, file in enumerate(files, start=1):
+        run("fit", people, "-k", k, "-o", file, "-q", *BOUNDS)
+    score = ["score", files[0], people, "--epsilon", 5, "--against", files[1]]
+    found = json.loads(run(*score, "--json"))
+    assert found["privacy"]["epsilon"] == 5.0
+    assert list(found["scores"]) == [str(file) for file in files]
+    assert set(found["ranking"]) == set(found["scores"])
+    assert found["scores"][str(files[0])]["model"] == "gmm"
+    text = " ".join(run(*score).split())
+    assert "a difference has noise of deviation" in text
+    assert "This set of scores is (5, 1e-06)-differentially private" in text
+
+
+def test_a_private_score_of_categories(tmp_path):
+    words = np.where(np.random.default_rng(0).random((500, 2)) < 0.7, "yes", "no")
+    pl.DataFrame(words, ["a", "b"], orient="row").write_csv(tmp_path / "w.csv")
+    known = [part for name in "ab" for part in ("--category", f"{name}=no,yes")]
+    fit = ["fit", tmp_path / "w.csv", "-m", "categorical", "-k", 1, "-q", *known]
+    run(*fit, "-o", tmp_path / "m.json")
+    score = ["score", tmp_path / "m.json", tmp_path / "w.csv", "--epsilon", 5, "--json"]
+    found = json.loads(run(*score))
+    exact = privem.load(tmp_path / "m.json").score(pl.read_csv(tmp_path / "w.csv"))
+    assert abs(found["mean_log_density"] - exact) < 8 * found["deviation"] + 0.1
+
+
 def test_what_a_private_score_cannot_do(people, tmp_path):
     model = tmp_path / "m.json"
     run("fit", people, "-m", "kmeans", "-k", 1, "-o", model, "-q", *BOUNDS)
     score = ["score", model, people]
-    assert "scores fa and gmm models" in run(*score, "--epsilon", 1, code=2)
+    assert "scores categorical, fa, gmm and poisson models" in run(*score, "--epsilon", 1, code=2)
+    assert "give --epsilon too" in run(*score, "--against", model, code=2)
     assert "give --epsilon too" in run(*score, "--delta", 1e-6, code=2)
     assert "give --epsilon too" in run(*score, "--groups", "who", code=2)
     run("fit", people, "-k", 1, "-o", model, "-q", "--exact")

@@ -26,12 +26,12 @@ from privem import (
 )
 from privem.blocks.bounding import Clip
 from privem.blocks.histograms import CountQuery
+from privem.blocks.log_density import ClippedLogs, DisagreementQuery, LogDensityQuery
 from privem.core import Block, Release, Scratch, Stage
 from privem.data import ArrayRows, LocalSource
 from privem.data.sums import finite_sums
 from privem.data.values import quietly
 from privem.declaration import declarations, declared
-from privem.estimator.score import LogDensityQuery, highest
 from privem.federation import Federation, Party
 from privem.linalg import LARGEST, SMALLEST
 from privem.local import messages
@@ -175,9 +175,11 @@ def test_categories_a_count_and_a_score() -> None:
     for query, neighbours in asked:
         check_query(query, neighbours, 2)
     check_query(CountQuery(WIDE), "add-remove", 2)
-    mixture = GaussianMixture(1, bounds=WIDE).fit(data(False)[0])._density()
-    query = LogDensityQuery(mixture, -WIDE, highest(mixture))
-    check_query(query, "replace-one", 2)
+    density = GaussianMixture(1, bounds=WIDE).fit(data(False)[0])._scored()
+    for several in ((density,), (density, density)):
+        logs = ClippedLogs(several, -WIDE, density.peak)
+        check_query(LogDensityQuery(logs, None if len(several) == 1 else 1.0), "replace-one", 2)
+        check_query(DisagreementQuery(logs), "replace-one", 2)
 
 
 @pytest.mark.parametrize("tau", [None, WIDE**2 * (1 - 2.0**-50), NARROW**2])

@@ -105,12 +105,26 @@ def sample(model: Path, rows: int, output: Path | None, seed: int | None) -> Non
 )
 @options.option("--epsilon", "Score privately, with this budget. Not every model can.", float)
 @options.option("--delta", "Of a private score. Default: 1e-6.", float)
+@options.option(
+    "--against",
+    "Another model file to score in the same private release. May be repeated.",
+    options.PATH,
+    multiple=True,
+    metavar="MODEL",
+)
 @options.offer(
     "groups", "Which person a row belongs to. A private score then protects persons, not rows."
 )
 @options.header
 @options.as_json
-def score(model: Path, data: Path, epsilon: float | None, as_json: bool, **how: Any) -> None:
+def score(
+    model: Path,
+    data: Path,
+    epsilon: float | None,
+    against: tuple[Path, ...],
+    as_json: bool,
+    **how: Any,
+) -> None:
     """Say how well a model describes data.
 
     MODEL is a file that privem fit wrote. DATA is a .csv, .parquet or .npy file, or a folder of
@@ -122,7 +136,8 @@ def score(model: Path, data: Path, epsilon: float | None, as_json: bool, **how: 
 
     Without --epsilon the score is exact: publishing it reveals something about those rows that no
     privacy budget covers. With --epsilon it is private. That budget is the score's own: it adds to
-    the budget of the fit if these are the same people.
+    the budget of the fit if these are the same people. With --against, several models share the
+    budget and are compared fairly: the same limits apply to all of them.
     """
     from .model_files import open_model, score_file, score_privately
     from .summary import report_score
@@ -134,9 +149,11 @@ def score(model: Path, data: Path, epsilon: float | None, as_json: bool, **how: 
     for name in other:
         if how.pop(name) is not None:
             raise click.UsageError(f"--{name} is for {why}")
-    fitted = open_model(model)
+    if against and epsilon is None:
+        raise click.UsageError("--against is for private scores: give --epsilon too")
+    fitted = {str(path): open_model(path) for path in (model, *against)}
     if epsilon is None:
-        summary = score_file(fitted, data, **how)
+        summary = score_file(fitted[str(model)], data, **how)
     else:
         summary = score_privately(fitted, data, epsilon, **how)
     report_score(summary, as_json)

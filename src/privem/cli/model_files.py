@@ -12,7 +12,7 @@ import numpy as np
 import polars as pl
 from click import UsageError
 
-from .. import ModelFileError, load
+from .. import ModelFileError, load, private_scores
 from ..data import read_file
 from ..data.categories import read_categories
 from ..declaration import Declaration, declarations
@@ -127,9 +127,52 @@ def _fitted_columns(model: Any, data: Path) -> list[str] | None:
 
 
 def score_privately(
-    model: Any, data: Path, epsilon: float, delta: float | None, **how: Any
+    models: dict[str, Any], data: Path, epsilon: float, delta: float | None, **how: Any
 ) -> dict[str, Any]:
-    """The mean log-density of a file under a budget of its own: a summary as JSON values."""
+    """Mean log-densities of a file under a budget of their own: a summary as JSON values.
+
+    ``models``: by the names of their files, the first one first.
+    """
+    for model in models.values():
+        _check_scored(model)
+    for name, value, most in (("epsilon", epsilon, np.inf), ("delta", delta, 1.0)):
+        if value is not None and not 0 < value < most:
+            raise UsageError(f"--{name} {value:g} must lie between 0 and {most:g}")
+    given: dict[str, Any] = {"epsilon": epsilon} | ({} if delta is None else {"delta": delta})
+    first = next(iter(models.values()))
+    with reading_data(), warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        columns = _fitted_columns(first, data)
+        rows: Any
+        if _declaration(first).categories:
+            known = {"categories": first.categories_, "private": True}
+            rows, _, given["groups"] = read_categories(data, columns=columns, **known, **how)
+        else:
+            rows = read_file(data, columns, **how)
+        scores = private_scores(models, rows, **given)
+    each = [
+        {"model": _declaration(model).command, "mean_log_density": value, "deviation": noise}
+        for model, value, noise in zip(
+            models.values(), scores.value.tolist(), scores.deviation.tolist(), strict=True
+        )
+    ]
+    summary: dict[str, Any] = {"data": str(data), "private": True}
+    if len(models) == 1:
+        summary |= each[0]
+    else:
+        summary["scores"] = dict(zip(models, each, strict=True))
+        summary["difference_deviation"] = scores.difference_deviation
+        summary["ranking"] = [scores.names[i] for i in scores.ranking]
+        summary["comparison"] = scores._lines()
+    return summary | {
+        "limits": list(scores.limits),
+        "statement": str(scores.privacy),
+        "privacy": scores.privacy.to_dict(),
+        "warnings": remarks(caught),
+    }
+
+
+def _check_scored(model: Any) -> None:
     command = _declaration(model).command
     if not hasattr(type(model), "private_score"):
         able = [d.command for d in declarations() if hasattr(d.estimator, "private_score")]
@@ -141,22 +184,3 @@ def score_privately(
         raise UsageError(
             "--epsilon is for models that were fitted privately: this one itself gives records away"
         )
-    for name, value, most in (("epsilon", epsilon, np.inf), ("delta", delta, 1.0)):
-        if value is not None and not 0 < value < most:
-            raise UsageError(f"--{name} {value:g} must lie between 0 and {most:g}")
-    given = {} if delta is None else {"delta": delta}
-    with reading_data(), warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        rows = read_file(data, _fitted_columns(model, data), **how)
-        score = model.private_score(rows, epsilon=epsilon, **given)
-    return {
-        "model": command,
-        "data": str(data),
-        "private": True,
-        "mean_log_density": score.value,
-        "deviation": score.deviation,
-        "limits": list(score.limits),
-        "statement": str(score.privacy),
-        "privacy": score.privacy.to_dict(),
-        "warnings": remarks(caught),
-    }

@@ -131,7 +131,11 @@ def report_score(summary: dict[str, Any], as_json: bool) -> None:
         for key, label in _SCORES.items()
         if key in summary
     ]
-    show("\n".join(lines), "", Text(summary.get("statement", _EXACT_SCORE)))
+    show(
+        "\n".join(summary.get("comparison", lines)),
+        "",
+        Text(summary.get("statement", _EXACT_SCORE)),
+    )
 
 
 def audit_text(report: AuditReport) -> str:

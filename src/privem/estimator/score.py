@@ -1,213 +1,128 @@
-"""A private mean of log-densities.
+"""Private scores: mean log-densities of records under one public model, or under several.
 
-``private_score`` releases a count, unless it is public, and one bounded sum. A record contributes
-``f(x) = clip(log p(x), low, high) - (low + high)/2``, where p, low and high are public. |f| <= w/2
-with w = high - low, so adding or removing a record moves the sum by at most w/2, and replacing one
-by at most w; times the cap on weights. Proof, and why the computed sum keeps to it:
-``docs/proofs/score.md``.
+The records are counted, unless their number is public; several models then have a release that
+says how far they disagree; and one release has all scores (:mod:`privem.blocks.log_density`).
+Limits of log-densities are common to all models of the same bounds: the lower one is a thousandth
+of the uniform density on them, the upper one is the densities' own and clips nothing.
 """
 
 from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Generator
+from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.special import logsumexp
-from scipy.stats import chi2
 from sklearn.utils.validation import check_is_fitted
 
+from ..blocks.histograms import Histogram
+from ..blocks.log_density import (
+    NODES,
+    ClippedLogs,
+    DisagreementQuery,
+    LogDensity,
+    LogDensityQuery,
+    LogDensitySums,
+    best_clip,
+)
 from ..blocks.region import Region
-from ..blocks.robust_mean import MeanSums
-from ..blocks.sensitivity import UP, capped, moved
 from ..budget import Allowance, Part, Terms
-from ..core import Block, Group, Release, Scratch, Stage
+from ..core import Release, Stage
 from ..fit import fund, pay
-from ..ground import Preamble
-from ..linalg import gamma
-from ..models.gaussian_mixture.model import Mixture
+from ..ground import Ground, Preamble
 from ..parameters import check_float, check_sizes
 from ..statement import Statement
 from ..tree import Array
 from .base import Estimator
-from .measured import Measured, say_measured
+from .measured import PrivateScore, PrivateScores
 from .warnings import advise
 
-# Far beyond any record, and still a number when whitened and squared.
-_HUGE = 1e100
-# How far exp and log may differ from one place in a block to another; they err by a few 2^-53.
-_EXP = 2.0**-38
-# Of a component's own records, those within the ellipsoid that sets the lower limit.
-_INSIDE = 0.999
-_LEAST_WEIGHT = 1e-3
+# The lower limit: this part of the uniform density.
+_LEAST_PART = 1e-3
+# Of the budget, to learn how far several models disagree.
+_DISAGREEMENT_SHARE = 0.1
 
 
 @dataclass(frozen=True)
-class LogDensityQuery:
-    """Sums log-densities under ``mixture``, clipped to [low, high]; NaN counts as ``low``.
+class Scores:
+    """Means (m,), the deviations of their noise, and that of a difference of two."""
 
-    Under a background, records are clamped to its region first.
-    """
-
-    mixture: Mixture
-    low: float
-    high: float
-    cap_weight: float = 1.0
-    block_rows: int = 4088
-
-    def contributions(self, block: Block, scratch: Scratch) -> Array:
-        """What each record of a block adds, (b,), before weights.
-
-        Additions and products of single numbers only, no matrix products: IEEE arithmetic rounds
-        each in one way, so that up to exp and log a record's value is its own, wherever in a block
-        it stands.
-        """
-        b, rows, background = len(block.X), block.X, self.mixture.background
-        count = len(self.mixture.means)
-        joint = scratch.take("joint", (count + (background is not None), b))
-        x, z = scratch.take("moved", block.X.T.shape), scratch.take("white", (b,))
-        term = scratch.take("term", (b,))
-        with np.errstate(all="ignore"):
-            if background is not None:
-                rows = background.clamped(rows, scratch)
-                joint[count] = background.level
-            for k, (mean, w) in enumerate(
-                zip(self.mixture.means, self.mixture.whiteners, strict=True)
-            ):
-                np.subtract(rows.T, mean[:, None], out=x)
-                np.clip(x, -_HUGE, _HUGE, out=x)
-                joint[k] = 0.0
-                for j in range(len(mean)):
-                    if w.ndim == 1:
-                        np.multiply(x[j], w[j], out=z)
-                    else:
-                        z[:] = 0.0
-                        for i in np.flatnonzero(w[j]):
-                            np.multiply(x[i], w[j, i], out=term)
-                            z += term
-                    np.multiply(z, z, out=term)
-                    joint[k] += term
-                joint[k] *= -0.5
-                joint[k] += self.mixture.constants[k]
-            top = np.fmax.reduce(joint, axis=0)
-            total = np.zeros(b)
-            for row in joint:
-                np.subtract(row, top, out=term)
-                np.exp(term, out=term)
-                total += term
-            value = top + np.log(total)
-        # fmax: what is not a number (a missing value, no density at all) becomes the lower limit.
-        value = np.minimum(np.fmax(value, self.low), self.high)
-        return np.asarray(value - self.middle)
-
-    @property
-    def middle(self) -> float:
-        """What contributions are taken about."""
-        return self.low / 2 + self.high / 2
-
-    def __call__(self, block: Block, scratch: Scratch) -> MeanSums:
-        """Sum a block."""
-        f = self.contributions(block, scratch)
-        weight = capped(block.weight, self.cap_weight, len(f))
-        return MeanSums(np.atleast_1d(f.sum() if weight is None else f @ weight))
-
-    def groups(self, neighbours: str) -> list[Group]:
-        """A record adds a number in [-w/2, w/2]; two of them are at most w apart."""
-        bound = (self.high - self.low) / 2 * moved(neighbours, 1.0, 2.0)
-        return [Group("score", slice(0, 1), bound * self.cap_weight * UP)]
-
-    def rounding(self, rows: float) -> float:
-        """Where a record stands may move its value a little; and a rounding per row of a block."""
-        moved = _EXP * (1 + abs(self.low) + abs(self.high))
-        half = (self.high - self.low) / 2
-        return rows * self.cap_weight * (moved + gamma(self.block_rows + 32) * (half + moved))
-
-
-def highest(mixture: Mixture) -> float:
-    """No density is above the sum of the components' peaks, and of the background."""
-    with np.errstate(divide="ignore"):
-        peaks = mixture.constants
-    if mixture.background is not None:
-        peaks = np.append(peaks, mixture.background.level)
-    return float(logsumexp(peaks))
-
-
-def lowest(mixture: Mixture) -> float:
-    """Below the density of all but a thousandth of the records of every component that counts.
-
-    No density is below that of the background.
-    """
-    with np.errstate(divide="ignore"):
-        peaks = mixture.constants
-    counts = mixture.weights >= min(_LEAST_WEIGHT, float(mixture.weights.max()))
-    reach = float(chi2.ppf(_INSIDE, mixture.means.shape[1]))
-    low = float(np.min(peaks[counts])) - reach / 2 - math.log(2.0)
-    return low if mixture.background is None else max(low, mixture.background.level)
+    means: Array
+    deviations: Array
+    difference: float
 
 
 @dataclass(frozen=True)
 class PrivateScorePlan:
-    """Count and sum; the mean within its limits, and the deviation of its noise."""
+    """Count, disagreement of several models, and the sums."""
 
     preamble: Preamble
-    query: LogDensityQuery
+    logs: ClippedLogs
 
     def parts(self) -> list[Part]:
         """How the budget is shared out."""
-        share = 1.0 - self.preamble.share()
-        return [*self.preamble.parts(), Part("score", share, [("gaussian", 1)])]
+        left, logs = 1.0 - self.preamble.share(), self.logs
+        several, counted = len(logs.densities) > 1, self.preamble.count is None
+        numbers = LogDensityQuery(logs, 1.0 if several else None, counted).numbers
+        first = _DISAGREEMENT_SHARE * left if several else 0.0
+        parts = [*self.preamble.parts(), Part("scores", left - first, [("gaussian", numbers)])]
+        if several:
+            parts.append(Part("disagreement", first, [("gaussian", NODES)]))
+        return parts
 
-    def stages(self, allowance: Allowance) -> Generator[Stage, Release[Any], tuple[float, float]]:
+    def stages(self, allowance: Allowance) -> Generator[Stage, Release[Any], Scores]:
         """Generate the stages."""
         ground = yield from self.preamble.stages(allowance)
-        release = yield ground.stage(self.query, "score")
-        assert release.deviation is not None
-        away = float(release.statistics.total[0]) / ground.count
+        clip = yield from self._clip(ground)
+        query = LogDensityQuery(self.logs, clip, self.preamble.count is None)
+        release = yield ground.stage(query, "scores")
+        sums: LogDensitySums = release.statistics
+        count, count_noise = ground.count, 0.0
+        level, apart, counts = (unit * release.spread for unit in query.units)
+        if sums.count is not None:
+            # Counted twice; the sums of a plan's first stage are for bounds, and noisier.
+            before = allowance.multiplier("count")
+            share = before**2 / (before**2 + counts**2)
+            count = share * float(sums.count[0]) * query.units[2] + (1 - share) * ground.count
+            count, count_noise = max(count, 1.0), counts * math.sqrt(share)
+        away = sums.level * query.units[0] / count
+        spread = level / count
+        if sums.apart is not None:
+            # They sum to zero but for noise.
+            away = away + (sums.apart - sums.apart.mean()) * query.units[1] / count
+            spread = math.hypot(spread, apart / count * math.sqrt(1 - 1 / len(away)))
         # To first order, of a ratio of two noisy numbers.
-        count = 0.0 if self.preamble.count is not None else allowance.multiplier("count")
-        deviation = math.hypot(float(release.deviation.total[0]), away * count) / ground.count
-        mean = self.query.middle + away
-        return float(np.clip(mean, self.query.low, self.query.high)), deviation
+        deviations = np.hypot(spread, away * count_noise / count)
+        means = np.clip(self.logs.middle + away, self.logs.low, self.logs.high)
+        return Scores(means, deviations, apart / count * math.sqrt(2.0))
 
-
-@dataclass(frozen=True, eq=False, repr=False)
-class PrivateScore(Measured):
-    """A mean log-density that may be published, and the statement that says so.
-
-    It passes for a number where one is expected: ``float(score)``, ``f"{score:.2f}"``,
-    ``score - other``. Printed, it is the score with its noise, and the statement.
-
-    Parameters
-    ----------
-    value : float
-        Mean of the records' log-densities, each within ``limits``, and noise.
-    privacy : Statement
-    deviation : float
-        Standard deviation of what the noise did to it, that on the count included.
-    limits : (float, float)
-        What each record's log-density was clipped to.
-    """
-
-    value: float
-    privacy: Statement
-    deviation: float
-    limits: tuple[float, float]
-
-    def _lines(self) -> list[str]:
-        """The score, its noise and its limits."""
-        low, high = self.limits
-        return [f"{say_measured(self.value, self.deviation)}, records within [{low:g}, {high:g}]"]
+    def _clip(self, ground: Ground) -> Generator[Stage, Release[Any], float | None]:
+        """Where disagreements are clipped; one model has none."""
+        m = len(self.logs.densities)
+        if m == 1:
+            return None
+        query, allowance = DisagreementQuery(self.logs), ground.allowance
+        release = yield ground.stage(query, "disagreement")
+        counts: Histogram = release.statistics
+        # The noise on the sum of disagreements, where they are clipped to one nat.
+        then = LogDensityQuery(self.logs, 1.0)
+        unit = then.units[1] * then.groups(allowance.neighbours)[0].sensitivity
+        unit *= allowance.multiplier("scores")
+        return best_clip(counts.counts[0], release.spread, query.nodes, ground.count, unit, m)
 
 
 class PrivatelyScored(Estimator):
-    """Abstract base of estimators whose density is a Gaussian mixture."""
+    """Abstract base of estimators whose density of records is scored privately."""
 
     @abstractmethod
-    def _density(self) -> Mixture:
+    def _scored(self) -> LogDensity:
         """The fitted density."""
+
+    @abstractmethod
+    def _log_uniform(self) -> float:
+        """The log-density of a uniform distribution on the public bounds."""
 
     def private_score(
         self,
@@ -225,6 +140,7 @@ class PrivatelyScored(Estimator):
         Each record's log-density is clipped to public limits, summed, and released with noise. (A
         model with a background clamps records to its bounds first, as ``score_samples`` does.) The
         budget is this release's own: it adds to that of the fit if these are the same people.
+        To compare models, score them in one release: :func:`privem.private_scores`.
 
         Parameters
         ----------
@@ -233,8 +149,9 @@ class PrivatelyScored(Estimator):
         epsilon, delta : float
             The whole budget of the score.
         floor : float, optional
-            The lower limit: lower log-densities count as this. By default from the model alone:
-            below all but a thousandth of its own records. The upper limit is the density's own.
+            The lower limit: lower log-densities count as this. By default a thousandth of the
+            uniform density on the bounds, the same for all models with these bounds. The upper
+            limit is the density's own.
         groups : array-like of shape (n_samples,) or str, optional
             Who each record belongs to, as in ``fit``. Without it the score hides single records,
             also where the fit hid persons (which it then warns about).
@@ -258,35 +175,127 @@ class PrivatelyScored(Estimator):
         >>> score.privacy.epsilon
         0.5
         """
-        check_is_fitted(self)
-        if not hasattr(self, "privacy_"):
-            raise ValueError(
-                "private_score takes the model as public, and this one was fitted exactly "
-                "(epsilon=None): the model itself would give records away"
-            )
-        d, density = self.n_features_in_, self._density()
         terms = Terms.check(epsilon, delta, accountant, neighbours)
-        high = highest(density)
-        low = lowest(density) if floor is None else check_float("floor", floor, -math.inf)
-        check_sizes("floor, and the largest log-density", (low, high), least=0.0)
-        if not low < high:
-            raise ValueError(f"floor={low:g} is not below {high:g}, the largest log-density")
-        table = self._reopen(X, groups=groups, private=True)
-        people = table.people
-        if people.weighted:
-            raise ValueError("private_score has no weights: open the rows without")
-        if self.privacy_.unit == "person" and people.unit != "person":
-            advise(
-                "the fit hid persons, and this score hides single records: whoever has several is "
-                "hidden less. Say whose they are with groups=, or score one record a person",
-            )
-        # There is nothing to find out about the region: the limits are the model's.
-        preamble = Preamble.of(terms, people, d, Region.around_origin(1.0, d))
-        plan = PrivateScorePlan(preamble, LogDensityQuery(density, low, high))
-        funded, meter = fund(plan, terms)
-        value, deviation = pay(funded, meter, table.source(self.n_jobs))
-        public = people.public(neighbours)
-        public["model"] = "a private one, whose own budget is not counted here"
-        public["limits of log-densities"] = f"[{low:g}, {high:g}]"
-        statement = Statement.of(meter, people.unit, neighbours, public, subject="score")
-        return PrivateScore(value, statement, deviation, (low, high))
+        found, limits, statement = _score("private_score", [self], X, terms, floor, groups)
+        return PrivateScore(float(found.means[0]), statement, float(found.deviations[0]), limits)
+
+
+def private_scores(
+    models: Mapping[str, Any] | Sequence[Any],
+    X: Any,
+    *,
+    epsilon: float = 1.0,
+    delta: float = 1e-6,
+    floor: float | None = None,
+    groups: Any = None,
+    accountant: str = "auto",
+    neighbours: str = "add-remove",
+) -> PrivateScores:
+    """Mean log-densities of the same records under several private models, in one release.
+
+    All models have the same limits, so the scores can be compared. They also share most of their
+    noise: differences are known better than the scores. The budget is this release's own: it adds
+    to those of the fits if these are the same people.
+
+    Parameters
+    ----------
+    models : sequence of models, or dict of models by name
+        Privately fitted to the same columns: those with a method ``private_score``.
+    X : array, data frame, path or rows
+        The records, as in ``fit``. Those of another table than the one fitted say more.
+    epsilon, delta : float
+        The whole budget of all scores together.
+    floor : float, optional
+        The lower limit: lower log-densities count as this. By default a thousandth of the uniform
+        density on the bounds, or the lowest of these where models have different bounds.
+    groups : array-like of shape (n_samples,) or str, optional
+        Who each record belongs to, as in ``fit``.
+    accountant, neighbours : as the parameters of the models
+
+    Returns
+    -------
+    PrivateScores
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import privem
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.choice([-3, 3], (20_000, 1)) + rng.normal(size=(20_000, 2))
+    >>> fit = {k: privem.GaussianMixture(k, bounds=9.0, random_state=0).fit(X[::2]) for k in (1, 2)}
+    >>> scores = privem.private_scores({"one": fit[1], "two": fit[2]}, X[1::2])
+    >>> scores["two"] > scores["one"], bool(scores.stands_out[0, 1])
+    (True, True)
+    """
+    terms = Terms.check(epsilon, delta, accountant, neighbours)
+    if isinstance(models, Mapping):
+        names, models = tuple(map(str, models)), list(models.values())
+    else:
+        models = list(models)
+        names = tuple(f"{i} {type(model).__name__}" for i, model in enumerate(models))
+    if not models:
+        raise ValueError("private_scores needs at least one model")
+    found, limits, statement = _score("private_scores", models, X, terms, floor, groups)
+    return PrivateScores(found.means, statement, found.deviations, limits, names, found.difference)
+
+
+def _score(
+    name: str, models: Sequence[Any], X: Any, terms: Terms, floor: float | None, groups: Any
+) -> tuple[Scores, tuple[float, float], Statement]:
+    """The scores, the limits of log-densities, and the statement."""
+    for model in models:
+        _check_scored(name, model, models[0])
+    densities = tuple(model._scored() for model in models)
+    d, high = models[0].n_features_in_, max(density.peak for density in densities)
+    uniform = min(model._log_uniform() for model in models)
+    low = min(uniform, high) + math.log(_LEAST_PART)
+    if floor is not None:
+        low = check_float("floor", floor, -math.inf)
+    check_sizes("floor, and the largest log-density", (low, high), least=0.0)
+    if not low < high:
+        raise ValueError(f"floor={low:g} is not below {high:g}, the largest log-density")
+    table = models[0]._reopen(X, groups=groups, private=True)
+    people = table.people
+    if people.weighted:
+        raise ValueError(f"{name} has no weights: open the rows without")
+    if people.unit != "person" and any(model.privacy_.unit == "person" for model in models):
+        advise(
+            "the fit hid persons, and this score hides single records: whoever has several is "
+            "hidden less. Say whose they are with groups=, or score one record a person",
+        )
+    # There is nothing to find out about the region: the limits are the models'.
+    preamble = Preamble.of(terms, people, d, Region.around_origin(1.0, d))
+    plan = PrivateScorePlan(preamble, ClippedLogs(densities, low, high))
+    funded, meter = fund(plan, terms)
+    found = pay(funded, meter, table.source(models[0].n_jobs))
+    public = people.public(terms.neighbours)
+    if len(models) == 1:
+        subject, public["model"] = "score", "a private one, whose own budget is not counted here"
+    else:
+        subject = "set of scores"
+        public["models"] = f"{len(models)} private ones, whose own budgets are not counted here"
+    public["limits of log-densities"] = f"[{low:g}, {high:g}]"
+    statement = Statement.of(meter, people.unit, terms.neighbours, public, subject=subject)
+    return found, (low, high), statement
+
+
+def _check_scored(name: str, model: Any, first: Any) -> None:
+    """A private density, of the same columns as the first."""
+    if not isinstance(model, PrivatelyScored):
+        raise TypeError(f"{name} scores models with a method private_score, not {model!r}")
+    check_is_fitted(model)
+    if not hasattr(model, "privacy_"):
+        raise ValueError(
+            f"{name} takes the model as public, and this one was fitted exactly (epsilon=None): "
+            "the model itself would give records away"
+        )
+    if model._names() != first._names() or not _same_categories(model, first):
+        raise ValueError(
+            f"{name} compares models of the same columns and categories; these were fitted to "
+            "different ones"
+        )
+
+
+def _same_categories(model: Any, other: Any) -> bool:
+    one, two = ([list(c) for c in getattr(m, "categories_", ())] for m in (model, other))
+    return one == two

@@ -17,8 +17,8 @@ from ...budget import Terms
 from ...data import Policy, Table
 from ...data.categories import CATEGORY_TYPES, category_column, check_categories
 from ...em import Fit
-from ...estimator.base import Estimator
 from ...estimator.density import Components, OfBlock
+from ...estimator.score import PrivatelyScored
 from ...estimator.synthetic import Synthetic
 from ...ground import Preamble, PrivateFit
 from ...parameters import (
@@ -27,14 +27,14 @@ from ...parameters import (
     check_one_start,
     check_samples,
 )
-from .model import Classes, ClassQuery, block_rows
+from .model import Classes, ClassLogDensity, ClassQuery, block_rows
 from .plan import ExactClasses, PrivateClasses
 
 _LOCAL_ROUNDS, _MOST_ROUNDS = 4, 20
 
 
 @dataclass(repr=False, eq=False, kw_only=True)
-class CategoricalMixture(Synthetic, Components, DensityMixin, Estimator):  # type: ignore[misc]
+class CategoricalMixture(Synthetic, Components, DensityMixin, PrivatelyScored):  # type: ignore[misc]
     """Latent class analysis: a mixture over categorical (or binary) columns.
 
     Within a class the columns are independent. Values may be strings, numbers or booleans; pandas'
@@ -193,9 +193,18 @@ class CategoricalMixture(Synthetic, Components, DensityMixin, Estimator):  # typ
         self.weights_ = state.weights
         self.category_probs_ = np.split(state.profiles, np.cumsum(self._sizes)[:-1], axis=1)
 
+    @property
+    def _state(self) -> Classes:
+        return Classes(self.weights_, np.concatenate(self.category_probs_, axis=1))
+
+    def _scored(self) -> ClassLogDensity:
+        return ClassLogDensity(self._state, self._sizes)
+
+    def _log_uniform(self) -> float:
+        return -float(np.sum(np.log(self._sizes)))
+
     def _log_joint(self) -> OfBlock:
-        state = Classes(self.weights_, np.concatenate(self.category_probs_, axis=1))
-        query = ClassQuery(state, self._sizes)
+        query = ClassQuery(self._state, self._sizes)
         return lambda block, scratch: query.log_joint(block.X, scratch)
 
     @property

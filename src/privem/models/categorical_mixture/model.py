@@ -159,6 +159,31 @@ class ClassQuery:
 
 
 @dataclass(frozen=True)
+class ClassLogDensity:
+    """The log-probability of records, computed number by number."""
+
+    state: Classes
+    sizes: tuple[int, ...]
+
+    @property
+    def peak(self) -> float:
+        """That of a record of which nothing is seen."""
+        return 0.0
+
+    def log_joint(self, X: Array, scratch: Scratch) -> Array:
+        """Log joint probabilities (K, b) of class and record; no matrix products."""
+        joint = scratch.take("joint", (len(self.state.weights), len(X)))
+        joint[:] = np.log(self.state.weights)[:, None]
+        logs, at = np.log(self.state.profiles), 0
+        for j, size in enumerate(self.sizes):
+            seen = (X[:, j] >= 0) & (X[:, j] < size)
+            code = np.where(seen, X[:, j], 0).astype(np.int64)
+            joint += np.where(seen, logs[:, at : at + size][:, code], 0.0)
+            at += size
+        return joint
+
+
+@dataclass(frozen=True)
 class PairsQuery:
     """How often categories occur together: where the classes lie, without an idea of them."""
 

@@ -18,7 +18,6 @@ from ...budget import Terms
 from ...core import Block, Scratch
 from ...data.table import Table
 from ...estimator.density import Density, OfBlock
-from ...estimator.score import PrivatelyScored
 from ...estimator.synthetic import Synthetic
 from ...estimator.warnings import advise_at_end
 from ...ground import PrivateFit
@@ -31,6 +30,7 @@ from ...parameters import (
     check_samples,
 )
 from ...tree import Array
+from ..gaussian_mixture.density import GaussianScored
 from ..gaussian_mixture.model import Mixture
 from .model import (
     Covariance,
@@ -51,7 +51,7 @@ class FactorAnalysis(
     TransformerMixin,  # type: ignore[misc]
     Synthetic,
     Density,
-    PrivatelyScored,
+    GaussianScored,
 ):
     """Factor analysis: a few hidden factors plus independent noise in each feature.
 

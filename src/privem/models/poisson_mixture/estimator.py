@@ -17,18 +17,18 @@ from ...blocks.region import Region
 from ...budget import Terms
 from ...data import Table
 from ...em import Fit
-from ...estimator.base import Estimator
 from ...estimator.density import Components, OfBlock, log_sums
+from ...estimator.score import PrivatelyScored
 from ...estimator.synthetic import Synthetic
 from ...ground import PrivateFit
 from ...parameters import check_float, check_int, check_one_start, check_samples
 from ...tree import Array
-from .model import Poissons
+from .model import PoissonLogDensity, Poissons
 from .plan import PoissonPlan, PrivatePoissonPlan, where_counts_lie
 
 
 @dataclass(repr=False, eq=False, kw_only=True)
-class PoissonMixture(Synthetic, Components, DensityMixin, Estimator):  # type: ignore[misc]
+class PoissonMixture(Synthetic, Components, DensityMixin, PrivatelyScored):  # type: ignore[misc]
     """A mixture of Poisson distributions, for columns of counts.
 
     Within a component the columns are independent, each with a rate of its own. The fit is
@@ -142,6 +142,13 @@ class PoissonMixture(Synthetic, Components, DensityMixin, Estimator):  # type: i
         sums = log_sums(self._log_joint())
         # The factorials, which all components share.
         return lambda block, scratch: sums(block, scratch) - gammaln(block.X + 1).sum(axis=1)
+
+    def _scored(self) -> PoissonLogDensity:
+        return PoissonLogDensity(Poissons(self.weights_, self.rates_))
+
+    def _log_uniform(self) -> float:
+        low, high = self.bounds_
+        return -float(np.sum(np.log(np.floor(high) - np.ceil(low) + 1)))
 
     def sample(self, n_samples: int = 1) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Draw records, and the component of each; as a table: :meth:`sample_frame`."""

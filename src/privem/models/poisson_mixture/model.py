@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from scipy.special import gammaln
+from scipy.special import gammaln, logsumexp
 
 from ...blocks import conditions
 from ...blocks.region import Region, farthest
@@ -62,6 +62,30 @@ class Poissons:
         conditions.shaped((len(self.rates),), self.weights)
         conditions.need((self.weights > 0).all() and (self.rates >= FLOOR).all())
         conditions.magnitudes(self.rates)
+
+
+@dataclass(frozen=True)
+class PoissonLogDensity:
+    """The log-probability of records, computed number by number."""
+
+    state: Poissons
+
+    @property
+    def peak(self) -> float:
+        """That of a record at the modes of all components at once."""
+        modes = np.floor(self.state.rates)
+        each = modes * np.log(self.state.rates) - self.state.rates - gammaln(modes + 1)
+        return float(logsumexp(np.log(self.state.weights) + each.sum(axis=1)))
+
+    def log_joint(self, X: Array, scratch: Scratch) -> Array:
+        """Log joint density (K, b) of component and record; no matrix products."""
+        x = np.asarray(X.T, dtype=np.float64)
+        joint = scratch.take("joint", (len(self.state.weights), len(X)))
+        joint[:] = (np.log(self.state.weights) - self.state.rates.sum(axis=1))[:, None]
+        with np.errstate(all="ignore"):
+            for column, logs in zip(x, np.log(self.state.rates).T, strict=True):
+                joint += logs[:, None] * column - gammaln(column + 1)
+        return joint
 
 
 @dataclass(frozen=True)
