@@ -144,6 +144,12 @@ def _pair(name: str, pair: Any) -> tuple[float, float]:
     return low, high
 
 
+def is_ball(bounds: Any) -> bool:
+    """Whether bounds are the radius of a ball."""
+    several = bounds is None or isinstance(bounds, Mapping | tuple | list)
+    return not several and np.ndim(bounds) == 0
+
+
 def region_of(bounds: Any, d: int | None, isotropic: bool = False) -> Region | None:
     """The region that bounds mean, checked; ``d=None`` before there are data."""
     if bounds is None:
@@ -155,7 +161,7 @@ def region_of(bounds: Any, d: int | None, isotropic: bool = False) -> Region | N
         several = isinstance(bounds, tuple | list) or np.ndim(bounds) > 0
         sides = bounds if several else (bounds,)
         d = max((np.size(side) for side in sides), default=1)
-    if not isinstance(bounds, tuple | list) and np.ndim(bounds) == 0:
+    if is_ball(bounds):
         radius = check_float("bounds", bounds, 0.0, strict=True)
         check_sizes("bounds", radius)
         return Region.around_origin(radius, d)

@@ -79,7 +79,12 @@ def fit(data: Path, output: Path, as_json: bool, quiet: bool, **asked: Any) -> N
     metavar="FILE",
 )
 @options.option("--seed", "The same number draws the same records.", options.SEED)
-def sample(model: Path, rows: int, output: Path | None, seed: int | None) -> None:
+@options.option(
+    "--background/--no-background",
+    "Whether to draw from the model's background too, if it has one.",
+    default=True,
+)
+def sample(model: Path, rows: int, output: Path | None, seed: int | None, background: bool) -> None:
     """Draw synthetic records from a model.
 
     MODEL is a file that privem fit wrote. A regression or k-means cannot be drawn from.
@@ -92,7 +97,7 @@ def sample(model: Path, rows: int, output: Path | None, seed: int | None) -> Non
 
     if output is not None:
         check_records(output)
-    names = sample_model(open_model(model), rows, output, seed)
+    names = sample_model(open_model(model), rows, output, seed, background)
     if output is not None:
         emit(f"Wrote {rows:,} rows of {len(names)} columns to {output}\n")
 

@@ -83,7 +83,9 @@ class Request:
         """An option that the fit would not heed is an error: somebody believes in it."""
         if self.exact:
             for name in self.given:
-                if setting(name).private:
+                # An exact fit has bounds for a background only.
+                heeded = name == "bounds" and self.given.get("background")
+                if setting(name).private and not heeded:
                     raise UsageError(
                         f"--exact fits without privacy, {flag(name)} is for private fits: leave "
                         "one of them out"

@@ -17,7 +17,7 @@ from ..data import read_file
 from ..data.categories import read_categories
 from ..declaration import Declaration, declarations
 from ..report import RECORD_SUFFIXES, print_csv, write_records
-from .console import remarks
+from .console import note, remarks
 from .failures import ExitCode, check_output, failing, reading_data, writing_file, writing_stdout
 from .options import in_words
 from .progress import WatchedRows
@@ -46,7 +46,9 @@ def check_records(output: Path) -> None:
     check_output(output)
 
 
-def sample_model(model: Any, rows: int, output: Path | None, seed: int | None) -> list[str]:
+def sample_model(
+    model: Any, rows: int, output: Path | None, seed: int | None, background: bool = True
+) -> list[str]:
     """Write records drawn from a model, typed and bounded as the data; the columns' names."""
     declared = _declaration(model)
     if not declared.density:
@@ -61,6 +63,12 @@ def sample_model(model: Any, rows: int, output: Path | None, seed: int | None) -
     if declared.categories and output is not None and output.suffix == ".npy":
         raise UsageError("a .npy file holds numbers, not categories: use .csv or .parquet")
     names: list[str] = model._names("x")
+    if not background:
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            model = model._without_background()
+        for remark in remarks(caught):
+            note(remark)
     batches = _draws(model, rows, np.random.RandomState(seed))
     if output is None:
         with writing_stdout():

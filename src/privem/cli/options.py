@@ -59,6 +59,11 @@ _MODEL_SETTINGS: dict[str, Setting] = {
     "target": Setting("The column that a regression explains.", **_COLUMN),
     "weight": Setting("A column that says how much a row counts.", **_COLUMN),
     "covariance_type": Setting("Shape of the covariances.", ("--covariance",)),
+    "background": Setting(
+        "Add a uniform density on the bounds (of an exact fit without any: on the range of the "
+        "data) to the model. fa has one in private fits only.",
+        default="in private fits",
+    ),
     "prior": Setting("Find the posterior mode under the default prior."),
     "noise_variance": Setting("Variance of the noise, where it is known.", default="estimated"),
     "method": Setting("Which algorithm fits the model."),

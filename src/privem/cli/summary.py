@@ -179,6 +179,7 @@ def describe_demo(demo: Demo) -> list[RenderableType]:
     return [
         "\nThe private model: weight and mean of each component\n",
         *numbers("k", labels, columns, values),
+        f"\nBackground, uniform on the bounds: weight {model.background_weight_:.3g}",
         f"\nHeld-out log-likelihood per person, of {demo.held_out:,} people no fit has seen\n",
         _scores(demo),
         "",

@@ -26,6 +26,7 @@ from ..fit import fit
 from ..ground import ESTIMATED, Ground, Preamble
 from ..local import Crowd
 from ..parameters import check_int, check_option, in_order, region_of
+from ..tree import Array
 from .store import save_model
 from .warnings import WithLineage, advise_at_end, few
 
@@ -288,12 +289,16 @@ class Estimator(WithLineage):
 
     def _set_bounds(self, ground: Ground) -> None:
         """Set ``bounds_`` from the ground of a private fit; say where none were found."""
-        self.bounds_ = ground.region.sides
-        if ground.found is None and not ground.region.ball:
-            # As they were given: to unit coordinates and back, they would lose a last digit.
-            low, high = (np.broadcast_to(s, ground.region.d) for s in self._ordered_bounds())
-            self.bounds_ = (low.astype(np.float64), high.astype(np.float64))
+        self.bounds_ = self._sides(ground.region, ground.found is None)
         self._say_found(ground, self._names())
+
+    def _sides(self, region: Region, given: bool) -> tuple[Array, Array]:
+        """Lowest and highest value of each feature; of a box, as they were given."""
+        if region.ball or not given:
+            return region.sides
+        # To unit coordinates and back, they would lose a last digit.
+        low, high = (np.broadcast_to(side, region.d) for side in self._ordered_bounds())
+        return low.astype(np.float64), high.astype(np.float64)
 
     @staticmethod
     def _say_found(ground: Ground, columns: Sequence[str]) -> None:

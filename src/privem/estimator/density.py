@@ -7,12 +7,14 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
+from ..blocks.background import Background
 from ..core import Block, Scratch
 from ..kernels.mixture import log_normaliser
 from ..tree import Array
@@ -42,18 +44,41 @@ class Density(Estimator):
 
     @abstractmethod
     def _log_density(self) -> OfBlock:
+        """What gives the log-density of each record of a block, without a background."""
+
+    def _background(self) -> Background | None:
+        """The background of the fitted model, if it has one."""
+        return None
+
+    def _whole_density(self) -> OfBlock:
         """What gives the log-density of each record of a block."""
+        density, background = self._log_density(), self._background()
+        if background is None:
+            return density
+
+        def whole(block: Block, scratch: Scratch) -> Array:
+            inside = replace(block, X=background.clamped(block.X, scratch))
+            return background.beneath(density(inside, scratch))
+
+        return whole
 
     def score_samples(self, X: Any) -> Array:
-        """Log-density of each record under the model."""
+        """Log-density of each record under the model.
+
+        A model with a background (``background_weight_`` above zero) clamps records to ``bounds_``
+        first: outside, a uniform density is zero.
+        """
         check_is_fitted(self)
-        return np.asarray(self._all(X, self._log_density()))
+        return np.asarray(self._all(X, self._whole_density()))
 
     def score(self, X: Any, y: Any = None) -> float:
-        """Mean log-density of the records, in memory that does not grow with them."""
+        """Mean log-density of the records, in memory that does not grow with them.
+
+        Records are clamped as by :meth:`score_samples`.
+        """
         check_is_fitted(self)
         total, rows = 0.0, 0
-        for densities in self._each(X, self._log_density()):
+        for densities in self._each(X, self._whole_density()):
             total, rows = total + float(densities.sum()), rows + len(densities)
         return total / rows
 

@@ -16,8 +16,10 @@ from ..files import write_whole
 from ..statement import Statement
 
 _FORMAT = "privem-model"
-# 1: at first. 2: with the types of the columns, which older models lack.
-_VERSION = 2
+# 1: at first. 2: with the types of the columns, which older models lack. 3: with backgrounds.
+_VERSION = 3
+# What older files lack, and what it would have been.
+_SINCE = {"background_weight_": 0.0}
 # What estimators have beside what they need: of the columns, of an exact fit, of a private one.
 _COMMON = (
     *("n_features_in_", "feature_names_in_", "feature_types_in_", "target_name_in_"),
@@ -112,6 +114,9 @@ def _check_columns(estimator: Any) -> None:
         low, high = bounds
         if np.shape(low) != (count,) or np.shape(high) != (count,) or not (low <= high).all():
             raise ModelFileError(f"bounds_ are not {count} lower and upper bounds")
+    weight = getattr(estimator, "background_weight_", 0.0)
+    if weight != 0 and not (0 < weight < 1 and bounds is not None and (low < high).all()):
+        raise ModelFileError(f"background_weight_={weight!r} is no weight of a density on bounds_")
 
 
 def _refuse(constant: str) -> None:
@@ -171,7 +176,8 @@ def load(path: str | os.PathLike[str]) -> Any:
     try:
         cls = kinds[content["kind"]].estimator
         estimator = cls(**{k: _decode(v) for k, v in content["parameters"].items()})
-        for name, value in content["attributes"].items():
+        since = {name: value for name, value in _SINCE.items() if name in cls._needed}
+        for name, value in (since | content["attributes"]).items():
             if name not in (*cls._needed, *_COMMON):
                 raise ModelFileError(f"unexpected attribute {name!r}")
             setattr(estimator, name, _decode(value))

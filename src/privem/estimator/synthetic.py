@@ -7,9 +7,9 @@ bounds): post-processing, which costs no privacy.
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +17,7 @@ from scipy.special import ndtri
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from ..parameters import check_option
+from ..parameters import check_option, is_ball
 from ..tree import Array
 
 # For the roundings of a projection onto a ball.
@@ -137,12 +137,25 @@ class Synthetic:
             """Of the columns."""
 
         def sample(self, n_samples: int = 1) -> Any:
-            """Rows, or rows and the component of each."""
+            """Rows and the component of each."""
 
         def _marginals(self) -> tuple[Array, Array]:
             """Mean and standard deviation of each feature in each component, (K, d) both."""
 
-    def sample_frame(self, n_samples: int = 1, library: str = "polars") -> Any:
+    def _without_background(self) -> Self:
+        """The same model without a background, which most have not."""
+        return self
+
+    def _draws(self, n_samples: int, rng: Any) -> tuple[Array, NDArray[np.int64]]:
+        """Records, and the component of each; that of the background is -1."""
+        twin = copy.copy(self)
+        twin.random_state = rng
+        X, component = twin.sample(n_samples)
+        return X, component
+
+    def sample_frame(
+        self, n_samples: int = 1, library: str = "polars", *, background: bool = True
+    ) -> Any:
         """Draw records as a data frame with the names, types and bounds of the data fitted.
 
         Types are those declared by the frame, array or Parquet file that was fitted; CSV files
@@ -165,6 +178,8 @@ class Synthetic:
             How many records.
         library : {"polars", "pandas"}, default="polars"
             Which kind of frame.
+        background : bool, default=True
+            Whether to draw from the background too, of a model that has one.
 
         Returns
         -------
@@ -197,7 +212,8 @@ class Synthetic:
         if len(set(names)) < len(names):
             raise ValueError(f"a column is named twice in {', '.join(names)}")
         # One generator for all of it: with a fixed seed, order and values must not repeat its bits.
-        table = self._drawn(n_samples, check_random_state(self.random_state))
+        model = self if background else self._without_background()
+        table = model._drawn(n_samples, check_random_state(self.random_state))
         if library == "polars":
             import polars
 
@@ -210,12 +226,11 @@ class Synthetic:
 
     def _drawn(self, n_samples: int, rng: Any) -> dict[str, Any]:
         """Columns of drawn records by name, in random order."""
-        twin = copy.copy(self)
-        twin.random_state = rng
-        drawn = twin.sample(n_samples)
-        X, component = drawn if isinstance(drawn, tuple) else (drawn, np.zeros(len(drawn), int))
+        X, component = self._draws(n_samples, rng)
         order = rng.permutation(len(X))
-        return self._columns().table(X[order], _cuts(*self._marginals())[component[order]])
+        # In the background, which comes last, as many are true as false.
+        cuts = np.vstack([_cuts(*self._marginals()), np.full(self.n_features_in_, 0.5)])
+        return self._columns().table(X[order], cuts[component[order]])
 
     def _columns(self) -> Columns:
         # Models saved before types were recorded have none.
@@ -224,8 +239,8 @@ class Synthetic:
         if not hasattr(self, "bounds_"):
             return found
         given: Any = getattr(self, "bounds", None)
-        ball = given is not None and not isinstance(given, Mapping) and np.ndim(given) == 0
-        return replace(found, bounds=self.bounds_, radius=float(given) if ball else None)
+        radius = float(given) if is_ball(given) else None
+        return replace(found, bounds=self.bounds_, radius=radius)
 
 
 def _cuts(means: Array, deviations: Array) -> Array:

@@ -6,7 +6,8 @@ from ...declaration import AuditCase, Declaration, ParameterTable
 
 
 def _figures(model: Any, weight: float | None) -> dict[str, Any]:
-    return {} if weight is None else {"mean_log_likelihood": model.loglike_[-1] / weight}
+    found = {"background_weight": model.background_weight_} if model.background_weight_ else {}
+    return found | ({} if weight is None else {"mean_log_likelihood": model.loglike_[-1] / weight})
 
 
 def _table(model: Any) -> ParameterTable:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.linalg import inv, pinvh
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.exceptions import ConvergenceWarning
@@ -17,8 +18,8 @@ from ...blocks.moments import Frame
 from ...budget import Terms
 from ...core import Block, Scratch
 from ...data.table import Table
-from ...estimator.density import Density, OfBlock
-from ...estimator.synthetic import Synthetic
+from ...estimator.background import WithBackground
+from ...estimator.density import OfBlock
 from ...estimator.warnings import advise_at_end
 from ...ground import PrivateFit
 from ...linalg import invert_cholesky
@@ -27,7 +28,6 @@ from ...parameters import (
     check_float,
     check_int,
     check_option,
-    check_samples,
 )
 from ...tree import Array
 from ..gaussian_mixture.density import GaussianScored
@@ -49,8 +49,7 @@ _MOST_FRAMED = 1024  # features
 class FactorAnalysis(
     ClassNamePrefixFeaturesOutMixin,  # type: ignore[misc]
     TransformerMixin,  # type: ignore[misc]
-    Synthetic,
-    Density,
+    WithBackground,
     GaussianScored,
 ):
     """Factor analysis: a few hidden factors plus independent noise in each feature.
@@ -84,6 +83,9 @@ class FactorAnalysis(
     epsilon : float or None, default=1.0
         The privacy budget of the whole fit; ``None`` fits exactly, without any privacy.
     delta, bounds, neighbours, max_weight : see :class:`privem.GaussianMixture`
+    background : bool or "auto", default="auto"
+        Whether the density is ``(1 - w)`` times the Gaussian plus ``w`` times a uniform density on
+        the bounds. ``"auto"``: in private fits, unless ``mechanism="joint"``. Exact fits have none.
     accountant : str, default="auto"
         ``"auto"`` takes the tightest valid one. The others raise an error where they are not valid:
         ``"gdp" "zcdp" "zcdp-loose" "rdp" "pld" "moments" "advanced" "advanced-classical" "linear"
@@ -102,6 +104,8 @@ class FactorAnalysis(
     mean_ : ndarray of shape (n_features,)
     loglike_ : list of float
         Log-likelihood at each iteration: of all records; in a private fit, of the noisy moments.
+    background_weight_ : float
+        w, zero if there is no background.
     n_iter_ : int
     privacy_, bounds_ : private fits only
         The statement, and the bounds used.
@@ -133,8 +137,14 @@ class FactorAnalysis(
     random_state: Any = 0
     update: str = "eigen"
     bounds: Any = None
+    background: Any = "auto"
 
-    _needed: ClassVar[tuple[str, ...]] = ("components_", "noise_variance_", "mean_")
+    _needed: ClassVar[tuple[str, ...]] = (
+        "components_",
+        "noise_variance_",
+        "mean_",
+        "background_weight_",
+    )
     _mechanisms: ClassVar[Mapping[str, str]] = FACTOR_RECIPES
 
     def _exact_plan(self, table: Table) -> CovariancePlan:
@@ -143,6 +153,7 @@ class FactorAnalysis(
 
     def _set_exact(self, result: tuple[Frame, Covariance], table: Table) -> None:
         frame, covariance = result
+        self._set_exact_background(None)
         self._from_covariance(frame.mean, covariance, frame.count)
 
     def _private_plan(self, table: Table, terms: Terms) -> PrivateCovariancePlan:
@@ -150,12 +161,13 @@ class FactorAnalysis(
         self._shape(d)
         # With very many features a second look would need a d x d frame, and seldom be sharp.
         recipe = "joint" if self.mechanism == "auto" and d > _MOST_FRAMED else self.mechanism
-        return PrivateCovariancePlan(self._preamble(table, terms), recipe)
+        return PrivateCovariancePlan(self._preamble(table, terms), recipe, self.background)
 
     def _set_private(self, result: PrivateFit[Gaussian]) -> None:
         mean, covariance = result.state
         self._from_covariance(mean, Whole(covariance), result.ground.count)
         self._set_bounds(result.ground)
+        self._set_private_background(result.background)
 
     def _shape(self, d: int) -> tuple[int, Any]:
         """Number of factors and checked starting noise variances."""
@@ -229,19 +241,26 @@ class FactorAnalysis(
 
         return density
 
-    def sample(self, n_samples: int = 1) -> Array:
-        """Draw records, ``(n_samples, n_features)``; as a table: :meth:`sample_frame`."""
+    def sample(self, n_samples: int = 1, *, background: bool = True) -> Array:
+        """Draw records, ``(n_samples, n_features)``; as a table: :meth:`sample_frame`.
+
+        ``background=False`` leaves out those of a background.
+        """
         check_is_fitted(self)
-        check_samples(n_samples)
+        model = self if background else self._without_background()
         rng = check_random_state(self.random_state)
+        X, component = model._draws(n_samples, rng)
+        return X[rng.permutation(n_samples)] if (component < 0).any() else X
+
+    def _draw(self, n_samples: int, rng: Any) -> tuple[Array, NDArray[np.int64]]:
         factors = rng.standard_normal((n_samples, len(self.components_)))
         noise = rng.standard_normal((n_samples, len(self.mean_)))
-        return np.asarray(
-            self.mean_ + factors @ self.components_ + noise * np.sqrt(self.noise_variance_)
-        )
+        X = self.mean_ + factors @ self.components_ + noise * np.sqrt(self.noise_variance_)
+        return X, np.zeros(n_samples, dtype=np.int64)
 
     def _density(self) -> Mixture:
-        return Mixture("full", np.ones(1), self.mean_[None], self.get_covariance()[None])
+        covariance = self.get_covariance()[None]
+        return Mixture("full", np.ones(1), self.mean_[None], covariance, self._background())
 
     def _marginals(self) -> tuple[Array, Array]:
         variances = np.sum(self.components_**2, axis=0) + self.noise_variance_
@@ -259,5 +278,12 @@ class FactorAnalysis(
         check_option("svd_method", self.svd_method, ("lapack", "randomized"))
         check_option("rotation", self.rotation, (None, "varimax", "quartimax"))
         check_option("update", self.update, ("eigen", "em"))
+        self._check_background()
+        if self.epsilon is None and self._asks_for_background:
+            raise ValueError(
+                "background=True: an exact factor analysis has none, since it is fitted to one "
+                "second moment of all records. Fit privately, or GaussianMixture(1, "
+                "background=True, epsilon=None)"
+            )
         if self.epsilon is not None:
             self._terms()

@@ -105,10 +105,12 @@ class PrivateCovariancePlan:
     second in the frame of the first: more accurate where the region is much wider than the data and
     the noise is small. ``"auto"`` looks once, and then decides from the noise level alone whether
     to look closer or to repeat the same look and average, which is as good as one of both budgets.
+    ``background``: whether the density has one, or ``"auto"``.
     """
 
     preamble: Preamble
     recipe: str
+    background: bool | str = "auto"
 
     def parts(self) -> list[Part]:
         """How the budget is shared out."""

@@ -15,6 +15,8 @@ def _audit_case(s: Any) -> AuditCase:
 
 def _figures(model: Any, weight: float | None) -> dict[str, Any]:
     found = {"covariance": model.covariance_type, "prior": model.prior}
+    if model.background_weight_:
+        found["background_weight"] = model.background_weight_
     if weight is None:
         return found
     what = "mean_log_likelihood" if model.prior is None else "mean_log_posterior"
@@ -43,7 +45,7 @@ MODELS: tuple[Declaration, ...] = (
             "models.gaussian_mixture.radial",
         ),
         audit_case=_audit_case,
-        results=("weights_", "means_", "covariances_"),
+        results=("weights_", "means_", "covariances_", "background_weight_"),
         figures=_figures,
         table=_table,
     ),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -93,7 +93,7 @@ class MixtureDensity(Components, DensityMixin, GaussianScored):  # type: ignore[
     covariances_: Array
 
     def _log_joint(self) -> OfBlock:
-        query = MixtureQuery.for_evaluation(self._density())
+        query = MixtureQuery.for_evaluation(replace(self._density(), background=None))
         return lambda block, scratch: query.log_joint(block.X, scratch)
 
     def aic(self, X: Any) -> float:
@@ -107,9 +107,10 @@ class MixtureDensity(Components, DensityMixin, GaussianScored):  # type: ignore[
         return float(-2 * densities.sum() + self._n_parameters() * np.log(len(densities)))
 
     def _density(self) -> Mixture:
-        return Mixture(self.covariance_type, self.weights_, self.means_, self.covariances_)
+        parameters = (self.weights_, self.means_, self.covariances_)
+        return Mixture(self.covariance_type, *parameters, self._background())
 
     def _n_parameters(self) -> int:
         k, d = self.means_.shape
         per = {"full": k * d * (d + 1) / 2, "tied": d * (d + 1) / 2, "diag": k * d, "spherical": k}
-        return int(per[self.covariance_type] + d * k + k - 1)
+        return int(per[self.covariance_type] + d * k + k - 1) + (self._background() is not None)

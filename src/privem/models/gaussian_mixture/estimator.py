@@ -17,7 +17,7 @@ from ...blocks.moments import Frame
 from ...budget import Terms
 from ...data.table import Table
 from ...em import Fit
-from ...estimator.synthetic import Synthetic
+from ...estimator.background import WithBackground
 from ...estimator.verbose import Verbose, watching
 from ...estimator.warnings import advise_at_end
 from ...ground import PrivateFit
@@ -26,7 +26,6 @@ from ...parameters import (
     check_int,
     check_one_start,
     check_option,
-    check_samples,
 )
 from ...tree import Array
 from .density import MixtureDensity
@@ -39,7 +38,7 @@ _INITS = ("kmeans", "k-means++", "random", "random_from_data")
 
 
 @dataclass(repr=False, eq=False, kw_only=True)
-class GaussianMixture(Synthetic, MixtureDensity):
+class GaussianMixture(WithBackground, MixtureDensity):
     """Gaussian mixture model, fitted privately by Expectation Maximization.
 
     The fit is differentially private unless ``epsilon=None``. Then it is exact, and a drop-in for
@@ -105,6 +104,10 @@ class GaussianMixture(Synthetic, MixtureDensity):
         The change that privacy hides; with ``"replace-one"`` the number of records is public.
     n_iter : int, optional
         Iterations of a private fit; chosen from the noise level by default.
+    background : bool or "auto", default="auto"
+        Whether the density is ``(1 - w)`` times the mixture plus ``w`` times a uniform density on
+        the bounds. In an exact fit without bounds, these are the range of the data. ``"auto"``:
+        in private fits, unless ``mechanism`` is one of the papers'.
     max_weight : float, default=1
         Public cap on ``sample_weight`` in a private fit; larger weights count as the cap.
     max_rows : int, optional
@@ -118,9 +121,14 @@ class GaussianMixture(Synthetic, MixtureDensity):
     ----------
     weights_, means_, covariances_, precisions_, precisions_cholesky_ : ndarray
         The fitted parameters, shaped as scikit-learn's.
+        The weights sum to one, and leave a background out of account.
+    background_weight_ : float
+        w, zero if there is no background.
     n_iter_ : int
-    privacy_, bounds_, structure_ : private fits only
-        The statement; the bounds used; ``"single"``, ``"tied"`` or ``covariance_type``.
+    privacy_, structure_ : private fits only
+        The statement; ``"single"``, ``"tied"`` or ``covariance_type``.
+    bounds_ : (low, high), private fits and those with a background
+        The bounds used.
     converged_ : bool, exact fits only
     lower_bound_ : float, exact fits only
         Mean log-likelihood (with a prior: plus the mean log prior density) at the last E-step.
@@ -170,6 +178,7 @@ class GaussianMixture(Synthetic, MixtureDensity):
     degrees_of_freedom_prior: float | None = None
     covariance_prior: Any = 0.1
     bounds: Any = None
+    background: Any = "auto"
     n_iter: int | None = None
     max_rows: int | None = None
 
@@ -179,6 +188,7 @@ class GaussianMixture(Synthetic, MixtureDensity):
         "covariances_",
         "precisions_",
         "precisions_cholesky_",
+        "background_weight_",
     )
     _mechanisms: ClassVar[Mapping[str, str]] = {
         "whitened": "gaussian",
@@ -216,11 +226,13 @@ class GaussianMixture(Synthetic, MixtureDensity):
             self.tol,
             starts(self, table.rows),
             warm,
+            self._exact_region(table),
         )
 
     def _set_exact(self, result: tuple[Frame, Fit[Mixture]], table: Table) -> None:
         _, fit = result
         self._set_mixture(fit.state)
+        self._set_exact_background(fit.state.background)
         self.converged_, self.n_iter_ = fit.converged, fit.n_iter
         self.lower_bound_, self.lower_bounds_ = fit.objective, fit.history
         if not self.converged_ and self.max_iter > 0:
@@ -243,12 +255,14 @@ class GaussianMixture(Synthetic, MixtureDensity):
             self._prior(),
             self.mechanism == "auto",
             self.max_iter,
+            self.background,
         )
 
     def _set_private(self, result: PrivateFit[Mixture]) -> None:
         self._set_mixture(result.state)
         self.n_iter_, self.structure_ = result.iterations, result.structure
         self._set_bounds(result.ground)
+        self._set_private_background(result.background)
         if self.structure_ == "single" and self.n_components > 1:
             instead = "all of them are one Gaussian (structure_ is 'single'); "
             self._say_few(result.ground, f"{self.n_components} components", instead)
@@ -260,19 +274,30 @@ class GaussianMixture(Synthetic, MixtureDensity):
         self.fit(X, y, sample_weight=sample_weight, groups=groups)
         return self.predict(self._features(X, groups))
 
-    def sample(self, n_samples: int = 1) -> tuple[Array, NDArray[np.int64]]:
+    def sample(
+        self, n_samples: int = 1, *, background: bool = True
+    ) -> tuple[Array, NDArray[np.int64]]:
         """Draw records from the fitted mixture; as a table: :meth:`sample_frame`.
+
+        Parameters
+        ----------
+        n_samples : int, default=1
+            How many records.
+        background : bool, default=True
+            Whether to draw from the background too, if there is one.
 
         Returns
         -------
         X : ndarray of shape (n_samples, n_features)
-            The records, component by component.
+            The records, component by component; those of the background come last.
         y : ndarray of shape (n_samples,)
-            The component each was drawn from.
+            The component each was drawn from; -1 is the background.
         """
         check_is_fitted(self)
-        check_samples(n_samples)
-        rng = check_random_state(self.random_state)
+        model = self if background else self._without_background()
+        return model._draws(n_samples, check_random_state(self.random_state))
+
+    def _draw(self, n_samples: int, rng: Any) -> tuple[Array, NDArray[np.int64]]:
         mixture = self._density()
         counts = rng.multinomial(n_samples, mixture.weights / mixture.weights.sum())
         parts = []
@@ -296,6 +321,7 @@ class GaussianMixture(Synthetic, MixtureDensity):
         check_option("init_params", self.init_params, _INITS)
         check_option("prior", self.prior, (None, "map"))
         check_int("verbose_interval", self.verbose_interval, 1)
+        self._check_background()
         if self.epsilon is not None:
             self._terms()
             self._refuse_exact_only()

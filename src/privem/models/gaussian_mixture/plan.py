@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sklearn.utils import check_random_state
 
+from ...blocks.background import Background
 from ...blocks.moments import MANY_COLUMNS, Frame, FramePlan
+from ...blocks.region import Region
 from ...core import Release, Rows, Stage
 from ...em import ExactEM, Fit, gains_less
 from ...estimator.inits import given_covariances, given_means, given_weights, row_centres
@@ -22,6 +24,9 @@ from .model import AssignedQuery, Mixture
 
 if TYPE_CHECKING:
     from .estimator import GaussianMixture
+
+# The weight of a background that EM starts with.
+_BACKGROUND = 0.05
 
 
 @dataclass(frozen=True)
@@ -48,7 +53,8 @@ class Start:
 class MixturePlan:
     """Frame, then EM from each start; keeps the highest lower bound.
 
-    Parameters mirror the estimator's; ``warm`` continues from the given mixture and lower bound.
+    Parameters mirror the estimator's; ``warm`` continues from the given mixture and lower bound;
+    ``region`` is that of a background, if there is one.
     """
 
     names: Sequence[str]
@@ -60,6 +66,7 @@ class MixturePlan:
     tol: float
     starts: Sequence[Start]
     warm: tuple[Mixture, float] | None = None
+    region: Region | None = None
 
     def stages(self) -> Generator[Stage, Release[Any], tuple[Frame, Fit[Mixture]]]:
         """Generate the stages."""
@@ -69,12 +76,19 @@ class MixturePlan:
         model = GaussianMixtureModel(self.covariance_type, frame, self.reg_covar, self.prior)
         if self.warm is not None:
             state, bound = self.warm
-            return frame, (yield from self._em(model, state, bound))
+            return frame, (yield from self._em(model, self._over(state), bound))
         fits = []
         for start in self.starts:
             state = yield from self._begin(model, start)
-            fits.append((yield from self._em(model, state, -np.inf)))
+            fits.append((yield from self._em(model, self._over(state), -np.inf)))
         return frame, max(fits, key=lambda fit: fit.objective)
+
+    def _over(self, state: Mixture) -> Mixture:
+        """The same with or without a background, as asked for."""
+        if self.region is None:
+            return replace(state, background=None)
+        weight = _BACKGROUND if state.background is None else state.background.weight
+        return replace(state, background=Background(weight, self.region))
 
     def _em(
         self, model: GaussianMixtureModel, state: Mixture, bound: float

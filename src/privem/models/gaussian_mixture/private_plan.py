@@ -102,6 +102,8 @@ class PrivateMixturePlan(Iterated):
     choose_structure : bool
         Whether fewer parameters than asked for may be fitted where noise would drown them.
     max_iter : int
+    background : bool or "auto"
+        Whether the density has a background.
     """
 
     preamble: Preamble
@@ -114,6 +116,7 @@ class PrivateMixturePlan(Iterated):
     prior: Prior | None = None
     choose_structure: bool = True
     max_iter: int = MOST_ITERATIONS
+    background: bool | str = "auto"
 
     def parts(self) -> list[Part]:
         """How the budget is shared out."""
