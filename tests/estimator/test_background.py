@@ -248,6 +248,14 @@ def test_a_party_refuses_a_background_where_no_proof_has_one() -> None:
         check_query(bounded, 2, True)
 
 
+def test_a_model_put_together_by_hand_has_none() -> None:
+    made = GaussianMixture(1, covariance_type="spherical")
+    made.n_features_in_ = 1
+    made.weights_, made.means_, made.covariances_ = np.ones(1), np.zeros((1, 1)), np.ones(1)
+    assert made.score_samples([[0.0]]) == pytest.approx(stats.norm.logpdf(0.0))
+    assert made.sample(3, background=False)[0].shape == (3, 1)
+
+
 # Densities and samples of private fits.
 
 

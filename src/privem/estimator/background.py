@@ -37,12 +37,14 @@ class WithBackground(Synthetic, Density):
         """Records drawn from the model without its background, and the component of each."""
 
     def _background(self) -> Background | None:
-        if not self.background_weight_:
+        # A model that was put together by hand has none.
+        weight = getattr(self, "background_weight_", 0.0)
+        if not weight:
             return None
         low, high = self.bounds_
         ball = is_ball(self.bounds)
         region = Region.around_origin(float(high[0]), len(high)) if ball else Region.box(low, high)
-        return Background(self.background_weight_, region)
+        return Background(weight, region)
 
     def _check_background(self) -> None:
         check_option("background", self.background, ("auto", True, False))
@@ -114,9 +116,10 @@ class WithBackground(Synthetic, Density):
         return known
 
     def _without_background(self) -> Self:
-        if self.background_weight_ > _MOST:
+        background = self._background()
+        if background is not None and background.weight > _MOST:
             advise(
-                f"the background has weight {self.background_weight_:.3g}: what is left without it "
+                f"the background has weight {background.weight:.3g}: what is left without it "
                 "says little about the data"
             )
         alone = copy.copy(self)

@@ -96,6 +96,8 @@ def draw_pairs(
     promise = getattr(model, "privacy_", None)
     budget = "exactly" if promise is None else f"with epsilon {promise.epsilon:g}"
     fitted = f"the {len(model.weights_)} components fitted to them {budget}"
+    if model.background_weight_:
+        fitted += f" (and a background of {model.background_weight_:.2g})"
     kind = "exact" if promise is None else "private"
     headings = [f"{rows:,} records, and {fitted}", f"{drawn:,} records drawn from the {kind} model"]
     for heading, panels in zip(headings, grid, strict=True):
