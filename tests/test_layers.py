@@ -18,6 +18,7 @@ LEVELS = {
     "data": 2,
     "blocks": 2.2,
     "parameters": 2.3,  # knows the largest number that sums are computed with
+    "tape": 2.3,  # what a plan holds on to when its noise is drawn anew
     "run": 2.4,
     "em": 2.4,
     "meter": 2.4,

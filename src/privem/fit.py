@@ -23,12 +23,14 @@ import numpy as np
 from .budget import Funded, PrivatePlan, Terms
 from .core import Plan, Release, Source, Stage
 from .data.sums import effective_threads, one_blas_thread
+from .estimator.uncertainty import Played
 from .estimator.warnings import advise, at_end, count_fit
 from .local import Rounds
 from .meter import Meter
 from .parameters import check_all_sizes
 from .run import run
 from .statement import Statement
+from .tape import Tape
 
 Result = TypeVar("Result")
 Watch = Callable[[Stage, Release[Any]], None]
@@ -36,7 +38,10 @@ Watch = Callable[[Stage, Release[Any]], None]
 # Whoever publishes a few records at random keeps every promise with a delta above this.
 _LARGE_DELTA = 1e-2
 # What fits set besides the model's own parameters, and another kind of fit must not leave behind.
-_PRIVATE = ("privacy_", "bounds_", "target_bounds_", "structure_", "missing_probability_")
+_PRIVATE = (
+    *("privacy_", "bounds_", "target_bounds_", "structure_", "missing_probability_"),
+    *("_played", "_uncertainty"),
+)
 _EXACT = ("converged_", "lower_bound_", "lower_bounds_", "labels_", "inertia_")
 
 
@@ -84,9 +89,11 @@ def fit_privately(estimator: Any, table: Any) -> None:
     funded, meter = fund(plan, terms, table.rows.n_features if local else None)
     count_fit(estimator)
     forget(estimator, (*_PRIVATE, *_EXACT))
-    with estimator._progress():
-        result = pay(funded, meter, table.source(estimator.n_jobs), estimator._watch)
+    tape = Tape()
+    with estimator._progress(), tape.recording(table.source(estimator.n_jobs)) as source:
+        result = pay(funded, meter, source, estimator._watch)
     estimator._set_private(result)
+    estimator._played = Played(funded, tape)
     known = {**people.public(terms.neighbours), **estimator._known(plan, terms)}
     known |= limits(terms, people.weighted) | estimator._known_types()
     trust = "local" if local else "central"

@@ -32,6 +32,7 @@ from .blocks.region import Region
 from .budget import WHERE_PURE, Allowance, Part, Terms
 from .core import Release, Stage
 from .noise.discrete import Discrete
+from .tape import given
 from .tree import Array
 
 State = TypeVar("State")
@@ -171,6 +172,13 @@ class Preamble:
             noisy, slack = float(release.statistics.count), release.spent[0].slack
             count = max(noisy, 1.0)
             rows = self._rows(noisy, slack, release.spread, allowance)
+        # Everything but the count is given where noise is drawn anew.
+        ground = yield from given(self._ground(count, rows, allowance))
+        return replace(ground, count=count)
+
+    def _ground(
+        self, count: float, rows: float, allowance: Allowance
+    ) -> Generator[Stage, Release[Any], Ground]:
         region, found = self.region, None
         if region is None:
             if allowance.adaptive:
@@ -267,14 +275,17 @@ class NormBounds:
 
     def stages(self, ground: Ground) -> Generator[Stage, Release[Any], Ground]:
         """Generate the stages; the ground with these regions in place of its own."""
+        return replace((yield from given(self._found(ground))), count=ground.count)
+
+    def _found(self, ground: Ground) -> Generator[Stage, Release[Any], Ground]:
         regions, found = self._given(), None
         if self.needed:
             release = yield ground.stage(NormQuery(self.widths), "norms")
             radii = [_edge(row, release.spread) for row in release.statistics.counts]
             found = np.array([r is not None for r in radii]) | [g is not None for g in regions]
             regions = [
-                given or Region.around_origin(1.0 if r is None else r, d)
-                for given, r, d in zip(regions, radii, self.widths, strict=True)
+                region or Region.around_origin(1.0 if r is None else r, d)
+                for region, r, d in zip(regions, radii, self.widths, strict=True)
             ]
         assert regions[0] is not None
         target = regions[1] if len(regions) > 1 else None

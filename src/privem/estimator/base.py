@@ -28,7 +28,8 @@ from ..local import Crowd
 from ..parameters import check_int, check_option, in_order, region_of
 from ..tree import Array
 from .store import save_model
-from .warnings import WithLineage, advise_at_end, few
+from .uncertainty import WithUncertainty
+from .warnings import advise_at_end, few
 
 T = TypeVar("T")
 
@@ -46,7 +47,7 @@ _UNRELEASED = {
 
 
 @dataclass(repr=False, eq=False, kw_only=True)
-class Estimator(WithLineage):
+class Estimator(WithUncertainty):
     """Abstract base of all estimators, with the parameters of privacy that they share.
 
     Parameters of an estimator are fields of a dataclass: ``__init__`` sets them and does nothing
@@ -384,5 +385,5 @@ class Estimator(WithLineage):
         self
         """
         check_is_fitted(self)
-        save_model(self, path)
+        save_model(self._without_releases(), path)
         return self

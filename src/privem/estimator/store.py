@@ -25,6 +25,7 @@ _COMMON = (
     *("n_features_in_", "feature_names_in_", "feature_types_in_", "target_name_in_"),
     *("n_iter_", "converged_", "lower_bound_", "lower_bounds_", "inertia_", "loglike_"),
     *("privacy_", "bounds_", "target_bounds_", "structure_", "missing_probability_"),
+    "_uncertainty",
 )
 
 

@@ -111,6 +111,7 @@ class CategoricalMixture(Synthetic, Components, DensityMixin, PrivatelyScored): 
     random_state: Any = None
 
     _needed: ClassVar[tuple[str, ...]] = ("weights_", "category_probs_", "categories_")
+    _released: ClassVar[tuple[str, ...]] = ("weights_", "category_probs_")
     _mechanisms: ClassVar[Mapping[str, str]] = {"joint": "gaussian"}
     _column_types: ClassVar[tuple[str, ...]] = CATEGORY_TYPES
     bounds: ClassVar[None] = None

@@ -12,8 +12,9 @@ from ...blocks.moments import SumsQuery
 from ...budget import Allowance, Iterated, Part
 from ...core import Release, Stage
 from ...em import ExactEM, Fit, LateMean, PrivateEM
-from ...ground import Preamble, PrivateFit
+from ...ground import Ground, Preamble, PrivateFit
 from ...noise.exact import Exact
+from ...tape import given, held
 from . import model as lca
 from .model import CategoricalModel, Classes, ClassQuery, PairsQuery
 
@@ -74,17 +75,20 @@ class PrivateClasses(Iterated):
     def stages(self, allowance: Allowance) -> Generator[Stage, Release[Any], PrivateFit[Classes]]:
         """The plan."""
         ground = yield from self.preamble.stages(allowance)
-        cap, k = ground.cap_weight, self.components
-        release = yield ground.stage(PairsQuery(self.sizes, cap), "pairs")
-        second = release.statistics.second
-        state = lca.spectral_classes(second, self.sizes, ground.count, k, self.rng)
+        cap = ground.cap_weight
+        state = yield from given(self._start(ground))
         model = CategoricalModel(self.sizes, cap, ground.count)
-        total = self._iterations(model.query(state), ground.count, allowance)
+        total = held(lambda: self._iterations(model.query(state), ground.count, allowance))
         noise = ground.noise("em", total)
         path = LateMean(state, total, "weights", "profiles")
         mean = yield from PrivateEM(model, state, total, lambda t: noise, path).stages()
         weights, profiles = mean.weights / mean.weights.sum(), model.valid(mean.profiles, 0.0)
         return PrivateFit(Classes(weights, profiles), ground, total)
+
+    def _start(self, ground: Ground) -> Generator[Stage, Release[Any], Classes]:
+        release = yield ground.stage(PairsQuery(self.sizes, ground.cap_weight), "pairs")
+        known = (release.statistics.second, self.sizes, ground.count, self.components)
+        return lca.spectral_classes(*known, self.rng)
 
     def _iterations(self, query: ClassQuery, count: float, allowance: Allowance) -> int:
         """As many as keep a class's share known to a tenth in each; data-free."""

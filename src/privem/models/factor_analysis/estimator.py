@@ -43,6 +43,8 @@ from .model import (
 from .plan import FACTOR_RECIPES, CovariancePlan, Gaussian, PrivateCovariancePlan
 
 _MOST_FRAMED = 1024  # features
+# Steps of a fit played again, which begin near its end.
+_AGAIN = 100
 
 
 @dataclass(repr=False, eq=False, kw_only=True)
@@ -204,6 +206,14 @@ class FactorAnalysis(
                 "FactorAnalysis did not converge: increase max_iter or tol",
                 ConvergenceWarning,
             )
+
+    def _set_again(self, result: PrivateFit[Gaussian]) -> None:
+        """From the noise variances found, which are near; loadings with the signs they had."""
+        before, self.noise_variance_init = self.components_, self.noise_variance_
+        self.max_iter = min(self.max_iter, _AGAIN)
+        self._set_private(result)
+        same = np.einsum("ij,ij->i", before, self.components_) >= 0
+        self.components_ = np.where(same[:, None], self.components_, -self.components_)
 
     def transform(self, X: Any) -> Array:
         """Expected factors of each record, ``(n_samples, n_components)``."""

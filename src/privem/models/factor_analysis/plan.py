@@ -27,6 +27,7 @@ from ...budget import Allowance, Part
 from ...core import Release, Stage
 from ...ground import Ground, Preamble, PrivateFit
 from ...noise.exact import Exact
+from ...tape import held
 from ...tree import Array
 from ..gaussian_mixture.frame import frame_parts
 from ..gaussian_mixture.model import Mixture
@@ -123,7 +124,8 @@ class PrivateCovariancePlan:
         """Generate the stages."""
         ground = yield from self.preamble.stages(allowance)
         region = ground.region
-        closer = self.recipe == "whitened" or (self.recipe == "auto" and self._sharp(ground))
+        auto = self.recipe == "auto"
+        closer = self.recipe == "whitened" or (auto and held(lambda: self._sharp(ground)))
         moments = yield from self._look(ground, "frame 1")
         if self.recipe != "joint" and not closer:
             moments = moments.averaged((yield from self._look(ground, "frame 2")))
@@ -131,7 +133,8 @@ class PrivateCovariancePlan:
         even = region.reach**2 / region.d / 3
         mean, covariance = moments.gaussian(even, 1e-6 * even, region.reach**2)
         if closer:
-            mean, covariance = yield from self._closer(ground, mean, covariance)
+            frame = held(lambda: (mean, covariance))
+            mean, covariance = yield from self._closer(ground, *frame)
         covariance = covariance * np.outer(region.scale, region.scale)
         return PrivateFit((region.to_data(region.inside(mean[None])[0]), covariance), ground)
 

@@ -32,6 +32,7 @@ from ...budget import Part
 from ...core import Release, Stage
 from ...ground import Ground
 from ...linalg import smat
+from ...tape import held
 from ...tree import Array
 from .model import Mixture
 from .query import BoundedQuery, BoundedSums
@@ -91,7 +92,7 @@ class PrivateGaussian:
         self, centre: Array, covariance: Array, releases: int = 1
     ) -> Generator[Stage, Release[Any], tuple[Array, Array]]:
         """One more look, with the budget of the part ``"em"`` or one of so many parts of it."""
-        r = self._radius("em", releases)
+        r = held(lambda: self._radius("em", releases))
         return (yield from self._step("em", r, centre, covariance, releases))
 
     def _radius(self, part: str, releases: int = 1) -> float:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Generator
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from ...budget import Allowance, Iterated, Part
 from ...core import Release, Stage
 from ...em import PrivateEM, SearchThenMean
 from ...ground import Ground, Preamble, PrivateFit
+from ...tape import given, held
 from ...tree import Array
 from .frame import PrivateGaussian, filled, frame_parts, frame_size, only_variances, pack
 from .m_step import Prior
@@ -154,10 +156,10 @@ class PrivateMixturePlan(Iterated):
         else:
             # Gaussian noise has no place in a pure fit, whose bounds are given: they are filled.
             pure = self.preamble.pure
-            overall = filled(region, flat) if pure else (yield from frame.stages())
-            state = self._pack(*overall, region)
+            overall = filled(region, flat) if pure else (yield from given(frame.stages()))
+            state = held(partial(self._pack, *overall, region))
         w = self._weights(region)
-        structure = self._structure(state, w, ground)
+        structure = held(partial(self._structure, state, w, ground))
         if structure.single and overall is not None:
             if self.preamble.pure:
                 return (yield from self._alike(structure, ground)), structure

@@ -30,6 +30,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import ndtr
 
 from ...blocks import conditions
@@ -38,6 +39,7 @@ from ...blocks.sensitivity import UP, capped
 from ...core import Block, Group, Release, Scratch, Stage
 from ...ground import Ground
 from ...linalg import gamma
+from ...tape import held, settled
 from ...tree import Array
 
 # More than any plan asks for, and few enough to hold.
@@ -185,15 +187,19 @@ class GridStart:
     ) -> Generator[Stage, Release[Any], tuple[Array, float]]:
         """Count along ``axes``; the rest among some columns, where the axes are called ``some``."""
         deviations = np.sqrt(np.maximum(values, 1e-12))
-        edges = among._edges(deviations[:_MOST_AXES], some[:_MOST_AXES])
+        edges = held(lambda: among._edges(deviations[:_MOST_AXES], some[:_MOST_AXES]))
         region, cap = self.ground.region, self.ground.cap_weight
         query = GridQuery(region, self.middle, axes[: len(edges)], edges, cap)
         release = yield self.ground.stage(query, "grid")
         counts: CellCounts = release.statistics
         mass = self._mass(counts.counts, release.spread, query, deviations)
-        points, weights = among._points(query, mass, deviations, some)
+        points, cell = held(lambda: among._points(query, mass > 0, deviations, some))
+        weights = mass[cell]
         tries = int(np.clip(2**24 // (len(points) * self.clusters), 2, 8))
-        return weighted_kmeans(points, weights, self.clusters, self.rng, tries)
+        return settled(
+            lambda: weighted_kmeans(points, weights, self.clusters, self.rng, tries),
+            lambda found: resettled(points, weights, found[0]),
+        )
 
     def _edges(self, deviations: Array, axes: Array) -> tuple[Array, ...]:
         """Ends of the cells along each axis that is cut; the finest that the noise bears."""
@@ -232,9 +238,9 @@ class GridStart:
         return _to_simplex((prior + kept * away) / self.ground.count)
 
     def _points(
-        self, query: GridQuery, mass: Array, deviations: Array, axes: Array
-    ) -> tuple[Array, Array]:
-        """Points that stand for the records: as many in each cell."""
+        self, query: GridQuery, used: NDArray[np.bool_], deviations: Array, axes: Array
+    ) -> tuple[Array, NDArray[np.int64]]:
+        """Points that stand for the records, as many in each cell that is used; their cells."""
         each = max(1, max(_POINTS, 20 * self.clusters) // query.size)
         cell = np.repeat(np.arange(query.size), each)
         along = self.rng.standard_normal((len(cell), len(deviations))) * deviations
@@ -242,9 +248,9 @@ class GridStart:
             edges = query.edges[axis]
             inside = self.rng.random(len(cell)) if each > 1 else 0.5
             along[:, axis] = edges[index] + inside * np.diff(edges)[index]
-        keep = mass[cell] > 0
+        keep = used[cell]
         points = self.ground.region.inside(self.middle + along[keep] @ axes)
-        return points, mass[cell][keep]
+        return points, cell[keep]
 
 
 def _cut(ends: Array, deviation: float, width: float) -> Array:
@@ -293,6 +299,12 @@ def weighted_kmeans(
         if cost < least:
             best, least = centres, cost
     return best, least
+
+
+def resettled(points: Array, weights: Array, centres: Array) -> tuple[Array, float]:
+    """The same from centres that are known, of points with other weights."""
+    squares = np.einsum("ij,ij->i", points, points)
+    return _settle(points, squares, weights / max(float(weights.sum()), 1e-300), centres)
 
 
 def _distances(points: Array, squares: Array, centres: Array) -> Array:

@@ -27,6 +27,7 @@ from ...core import Release, Stage
 from ...em import LateMean, PrivateEM
 from ...ground import Ground, Preamble, PrivateFit
 from ...linalg import smat
+from ...tape import given, held
 from ...tree import Array
 from ..gaussian_mixture.frame import PrivateGaussian, filled, frame_parts, frame_size, pack
 from ..gaussian_mixture.model import Mixture
@@ -163,9 +164,10 @@ class PrivateKMeansPlan(Iterated):
             # A count below its own noise says nothing, and everything is divided by it.
             least = ground.allowance.multiplier("count") * ground.cap_weight
             ground = replace(ground, count=max(ground.count, least))
-        rounds, allowance = self._rounds(ground)
+        rounds, allowance = held(lambda: self._rounds(ground))
         ground = replace(ground, allowance=allowance)
-        state = yield from self._start(ground)
+        start = self._start(ground)  # where no iteration follows, it is the result
+        state = yield from (given(start) if rounds else start)
         model = PrivateKMeansModel(ground, self.recipe)
         each = len(cluster_releases(self.recipe, *state.centres.shape))
         em = PrivateEM(
@@ -190,7 +192,8 @@ class PrivateKMeansPlan(Iterated):
         guess = 1 / 3 if self.preamble.region is not None else 1 / 30
         # Gaussian noise has no place in a pure fit, whose bounds are given: they are filled.
         pure = self.preamble.pure
-        middle, covariance = filled(region) if pure else (yield from cluster_frame(ground, guess))
+        looked = cluster_frame(ground, guess)
+        middle, covariance = filled(region) if pure else (yield from given(looked))
         if self.recipe in _GRIDDED:
             inside = region.inside(middle[None])[0]
             start = GridStart(ground, inside, covariance, k, self.rng)

@@ -125,6 +125,7 @@ class MissingCovariateRegression(TargetDensity, GradientEstimator):
     target_bounds: Any = None
 
     _needed: ClassVar[tuple[str, ...]] = ("coef_", "noise_variance_")
+    _released: ClassVar[tuple[str, ...]] = ("coef_", "noise_variance_", "missing_probability_")
 
     _target: ClassVar[bool] = True
     _missing: ClassVar[bool] = True

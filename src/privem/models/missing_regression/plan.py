@@ -17,6 +17,7 @@ from ...em import ExactEM, Fit, PrivateEM, gains_less
 from ...ground import Ground, NormBounds, Preamble
 from ...linalg import smat
 from ...noise.exact import Exact
+from ...tape import held
 from ...tree import Array
 from ..symmetric.gradient_em import GradientSettings, em_noise, iteration_noise
 from ..symmetric.model import Symmetric
@@ -124,7 +125,8 @@ class PrivateMissingPlan:
         settings = self.settings
         ground = yield from self.preamble.stages(allowance)
         ground = yield from self.bounds.stages(ground)
-        missing, squares, unsure = yield from self._scales(ground)
+        found = yield from self._scales(ground)
+        missing, squares, unsure = held(lambda: found)
         total, known = float(squares[1]), settings.variance
         beta = np.zeros(settings.d) if settings.init is None else settings.init
         state: Symmetric
@@ -139,14 +141,14 @@ class PrivateMissingPlan:
             start = self._begin(beta, total)
             state = yield from self._scoring(ground, missing, start, total + 2 * unsure).stages()
             state = state if known is None else Symmetric(state.beta, known)
-        return GradientFit(state, ground, settings.iterations, missing=missing)
+        return GradientFit(state, ground, settings.iterations, missing=found[0])
 
     def _scoring(
         self, ground: Ground, missing: Array, start: Symmetric, most: float
     ) -> PrivateEM[NoisyState]:
         """Scoring; ``most``: what E y^2 is at most, of which |b|^2 and the variance are parts."""
         d, known = self.settings.d, self.settings.variance
-        tightness = best_radius(PRODUCT, d, em_noise(ground)) / math.sqrt(d)
+        tightness = held(lambda: best_radius(PRODUCT, d, em_noise(ground)) / math.sqrt(d))
         return PrivateEM(
             ScoringEM(ground, missing, tightness, most, known or 0.0),
             NoisyState(start.beta, start.variance),

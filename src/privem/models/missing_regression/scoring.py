@@ -22,6 +22,7 @@ from ...blocks.gradient import BoundedGradientQuery, GradientSums, Squares
 from ...blocks.shrinkage import stands_out
 from ...core import Release
 from ...ground import Ground
+from ...tape import held
 from ...tree import Array
 from ..symmetric.gradient_em import SQUARES, gradient_query
 from ..symmetric.model import Symmetric
@@ -69,7 +70,8 @@ class ScoringEM:
         assert noise is not None
         assert sums.square is not None
         d, squares, count = len(state.beta), query.squares, self.ground.count
-        expected, slope = scoring(state, self.missing, query.bounding.radius, squares.cap)
+        clip = query.bounding.radius
+        expected, slope = held(lambda: scoring(state, self.missing, clip, squares.cap))
         found = np.append(sums.total, sums.square / squares.weight) / count - expected
         # In units of the noise all entries of the slope are plain numbers.
         unit = np.append(np.full(d, math.sqrt(state.variance)), state.variance)

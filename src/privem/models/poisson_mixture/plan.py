@@ -17,6 +17,7 @@ from ...budget import Allowance, Iterated, Part
 from ...core import Release, Stage
 from ...em import ExactEM, Fit, LateMean, PrivateEM, gains_less
 from ...ground import Ground, Preamble, PrivateFit
+from ...tape import given, held
 from ..gaussian_mixture.frame import PrivateGaussian, frame_parts, frame_size, pack
 from ..kmeans.plan import SplitStart
 from .model import FLOOR, PoissonModel, Poissons, PrivatePoissonModel
@@ -80,12 +81,12 @@ class PrivatePoissonPlan(Iterated):
         ground = yield from self.preamble.stages(allowance)
         ground = replace(ground, region=where_counts_lie(ground.region))
         region, cap = ground.region, ground.cap_weight
-        mean, covariance = yield from PrivateGaussian(ground).stages()
+        mean, covariance = yield from given(PrivateGaussian(ground).stages())
         weights = MomentWeights.without_second(clip_radius(self.preamble.d))
         model = PrivatePoissonModel(region, weights, cap, ground.count)
-        iterations, single = self._iterations(weights, ground)
+        iterations, single = held(lambda: self._iterations(weights, ground))
         k = 1 if single else self.components
-        points = pack(mean, covariance, k, self.rng) if k > 1 else mean[None]
+        points = held(lambda: pack(mean, covariance, k, self.rng)) if k > 1 else mean[None]
         start = model.valid(np.full(k, 1 / k), region.to_data(region.inside(points)))
         noise = ground.noise("em", iterations)
         path = LateMean(start, iterations, "weights", "rates")

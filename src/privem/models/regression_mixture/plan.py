@@ -24,6 +24,7 @@ from ...em import ExactEM, Fit, LateMean, PrivateEM, gains_less
 from ...ground import Ground, Preamble, PrivateFit
 from ...linalg import floor_eigenvalues, invert_cholesky
 from ...noise.exact import Exact
+from ...tape import given, held
 from ...tree import Array
 from ..gaussian_mixture.frame import PrivateGaussian, frame_parts, pack
 from ..gaussian_mixture.private_plan import MOST_ITERATIONS, Structure, choose
@@ -103,7 +104,7 @@ class RegressionMixturePlan:
         best: Fit[Regressions] | None = None
         for run in range(1 if self.start is not None or k == 1 else self.n_init):
             if self.start is not None:
-                state = given(one, *self.start)
+                state = beside(one, *self.start)
             elif k == 1:
                 state = one
             else:
@@ -116,7 +117,7 @@ class RegressionMixturePlan:
         return best
 
 
-def given(
+def beside(
     one: Regressions, weights: Array, slopes: Array, intercepts: Array, variances: Array
 ) -> Regressions:
     """Given parameters in the coordinates of ``one``."""
@@ -169,11 +170,11 @@ class PrivateRegressionsPlan(Iterated):
         ground = yield from self.preamble.stages(allowance)
         ground = self._with_known(ground)
         region, q = ground.region, self.preamble.d
-        mean, covariance = yield from PrivateGaussian(ground).stages()
+        mean, covariance = yield from given(PrivateGaussian(ground).stages())
         one = one_regression(mean, covariance, _UNIT_FLOOR)
         w = MomentWeights.balanced(q, clip_radius(q, _LOCAL_TAIL if self.local else _TAIL))
         bounded = Bounded(region, w, ground.cap_weight)
-        structure = self._structure(w, ground)
+        structure = held(lambda: self._structure(w, ground))
         if self.components == 1 or (structure.single and self.start is None):
             # One regression (or noise that drowns any mixture): measured with all that is left.
             left = min(_SINGLE, self.max_iter) if allowance.adaptive else self.planned
@@ -181,7 +182,7 @@ class PrivateRegressionsPlan(Iterated):
             single = self._all_for_em(ground) if allowance.adaptive else ground
             state = yield from self._em(one, bounded, single, left)
         else:
-            start = yield from self._start(one, ground)
+            start = yield from given(self._start(one, ground))
             state = yield from self._em(start, bounded, ground, structure.iterations)
         lines = self._in_data(state, region)
         return PrivateFit(lines, ground, structure.iterations, structure.name)
@@ -218,7 +219,7 @@ class PrivateRegressionsPlan(Iterated):
     ) -> Generator[Stage, Release[Any], Regressions]:
         region, k = ground.region, self.components
         if self.start is not None:
-            return given(one, *_to_unit(self.start, region))
+            return beside(one, *_to_unit(self.start, region))
         query = ResidualDirections(one, region, ground.cap_weight)
         release = yield ground.stage(query, "residuals")
         blur = max(release.spread, 0.25 * math.sqrt(ground.count))

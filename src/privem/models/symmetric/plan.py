@@ -17,6 +17,7 @@ from ...core import Release, Stage
 from ...em import ExactEM, Fit, PrivateEM, gains_less
 from ...ground import Ground, NormBounds, Preamble, PrivateFit
 from ...linalg import positive
+from ...tape import given, held
 from ...tree import Array
 from .gradient_em import ClippedEM, GradientSettings, em_noise, iteration_noise
 from .model import Symmetric, SymmetricModel
@@ -122,7 +123,7 @@ class PrivateSymmetricPlan:
         """Generate the stages."""
         ground = yield from self.preamble.stages(allowance)
         ground = yield from self.bounds.stages(ground)
-        start = yield from self.start.stages(ground)
+        start = yield from given(self.start.stages(ground))
         state: Symmetric = yield from self._em(ground, start).stages()
         if start.whitener is not None:
             state = replace(state, beta=start.whitener @ state.beta)
@@ -136,7 +137,7 @@ class PrivateSymmetricPlan:
             moment = float(squares[0]) / settings.d * (float(squares[1]) if self.regression else 1)
             return settings.gradient_em(ground, gradient, state, moment)
         kind, dimension = (PRODUCT, 1) if self.regression else (VECTOR, settings.d)
-        radius = best_radius(kind, settings.d, em_noise(ground))
+        radius = held(lambda: best_radius(kind, settings.d, em_noise(ground)))
         known, near = settings.variance is not None, settings.init is not None
         return PrivateEM(
             ClippedEM(ground, gradient, kind, radius, dimension, known),

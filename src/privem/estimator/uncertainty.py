@@ -1,0 +1,170 @@
+"""The standard errors that the noise of a private fit causes in its parameters.
+
+The fit is played again, without the data, with noise added to its releases once more
+(:mod:`privem.tape`), and each parameter's root mean square change is its standard error. This is
+the delta method without formulas: to first order, the change is what the Jacobian of everything
+after the releases makes of their noise. It holds for every model, whatever a plan does with its
+releases (shrinkage, averages of iterates, floors, changes of coordinates), and it is arithmetic on
+releases: it costs no budget.
+
+It is the noise alone, and that of the last releases: of the iterations that enter the result, each
+from where it started, and of the count. What came before counts as given, and so do the records: a
+standard error says nothing of how a sample differs from a population, of what clipping does, or of
+other optima.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from ..core import Plan, Release
+from ..run import run
+from ..tape import NotAsRecorded, Tape
+from ..tree import Array, map_leaves
+from .warnings import WithLineage, at_end
+
+# How often noise is drawn: a standard error is then known to an eighth of itself.
+_DRAWS = 32
+# Half of the noise is added, and the change is doubled. With all of it, a step that was shrunk for
+# being mostly noise would be shrunk less; with almost none, a number at its floor would not move.
+_STEP = 0.5
+# Fewer, where there are so many parameters that this would take long.
+_FEWEST, _MANY = 8, 2**20
+# The draws are always the same: the result is a function of what was released.
+_SEED = 14
+
+
+@dataclass(frozen=True)
+class Played:
+    """A private fit that can be played again: its plan, and what was released and given."""
+
+    plan: Plan[Any]
+    tape: Tape
+
+
+def standard_errors(model: Any, played: Played) -> dict[str, Any]:
+    """Of each released parameter of a fitted model, by attribute."""
+    fitted = {name: getattr(model, name) for name in model._released or model._needed}
+    values = _flat(fitted)
+    draws = int(np.clip(_MANY // max(len(values), 1), _FEWEST, _DRAWS))
+    rng, squares = np.random.default_rng(_SEED), np.zeros(len(values))
+    with np.errstate(all="ignore"), at_end():
+        for _ in range(draws):
+            try:
+                squares += (_flat(_again(model, played, rng, fitted)) - values) ** 2
+            except NotAsRecorded:  # nobody can tell, but a model is not lost over it
+                squares += np.inf
+    errors = np.sqrt(squares / draws) / _STEP
+    return _shaped(fitted, np.where(np.isfinite(errors), errors, np.finfo(float).max))
+
+
+def _again(
+    model: Any, played: Played, rng: np.random.Generator, fitted: Mapping[str, Any]
+) -> dict[str, Any]:
+    """The parameters of the same fit with more noise."""
+    with played.tape.playing(partial(_noisier, rng)) as source:
+        result = run(played.plan, source)
+    other = object.__new__(type(model))
+    vars(other).update(vars(model))
+    other._set_again(result)
+    return {name: getattr(other, name) for name in fitted}
+
+
+def _noisier(rng: np.random.Generator, release: Release[Any]) -> Release[Any]:
+    """A release with a part of its noise added once more; it does not know."""
+    assert release.deviation is not None
+
+    def noisy(value: Any, deviation: Any) -> Array:
+        return np.asarray(value + _STEP * deviation * rng.standard_normal(np.shape(value)))
+
+    statistics = map_leaves(noisy, release.statistics, release.deviation)
+    return Release(release.query, statistics, release.deviation, release.spent)
+
+
+def _flat(parameters: Mapping[str, Any]) -> Array:
+    """All numbers in one row."""
+    parts = [part for value in parameters.values() for part in _arrays(value)]
+    return np.concatenate([np.ravel(part) for part in parts])
+
+
+def _arrays(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [value]
+
+
+def _shaped(like: Mapping[str, Any], numbers: Array) -> dict[str, Any]:
+    """Numbers in the shapes of parameters: arrays, lists of arrays, or single numbers."""
+    found, at = {}, 0
+    for name, value in like.items():
+        parts = []
+        for part in _arrays(value):
+            parts.append(numbers[at : at + np.size(part)].reshape(np.shape(part)))
+            at += np.size(part)
+        found[name] = parts if isinstance(value, list) else parts[0]
+    return found
+
+
+class WithUncertainty(WithLineage):
+    """Abstract base of estimators whose private fits say what their noise has done."""
+
+    # The attributes without which there is no model.
+    _needed: ClassVar[tuple[str, ...]] = ()
+    # Released parameters, where these are others.
+    _released: ClassVar[tuple[str, ...]] = ()
+
+    @abstractmethod
+    def _set_private(self, result: Any) -> None:
+        """Set what a private fit has found."""
+
+    def _set_again(self, result: Any) -> None:
+        """Set what this fit has found with other noise; only its parameters will be looked at."""
+        self._set_private(result)
+
+    def uncertainty(self) -> dict[str, Any]:
+        """The standard error that noise causes in each released parameter of a private fit.
+
+        That is the noise of the last releases: of the iterations that enter the result, each from
+        where it started, and of the count. What came before counts as given, and so do the records:
+        the error of a sample is not in it, nor what clipping does. It is computed from releases
+        alone and costs no budget.
+
+        Returns
+        -------
+        dict
+            From each attribute to the standard errors of its numbers, in the same shape.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from privem import GaussianMixture
+        >>> X = np.random.default_rng(0).normal([3.0, -1.0], 1.0, size=(5000, 2))
+        >>> model = GaussianMixture(bounds=10).fit(X)
+        >>> model.uncertainty()["means_"].shape
+        (1, 2)
+        >>> bool((np.abs(model.means_ - X.mean(axis=0)) < 6 * model.uncertainty()["means_"]).all())
+        True
+        """
+        check_is_fitted(self)
+        if "privacy_" not in vars(self):
+            raise ValueError(
+                "this fit is exact: no noise was added, so there is no standard error of it"
+            )
+        if "_uncertainty" not in vars(self._without_releases()):
+            raise ValueError("this model was saved before standard errors were: fit it again")
+        return dict(self._uncertainty)
+
+    def _without_releases(self) -> Self:
+        """The model with standard errors in place of the releases they are computed from."""
+        if "_played" in vars(self):
+            self._uncertainty = standard_errors(self, self._played)
+            del self._played
+        return self
+
+    def __getstate__(self) -> Any:
+        return super(WithUncertainty, self._without_releases()).__getstate__()
