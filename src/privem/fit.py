@@ -99,6 +99,7 @@ def fit_privately(estimator: Any, table: Any) -> None:
     trust = "local" if local else "central"
     statement = Statement.of(meter, people.unit, terms.neighbours, known, trust=trust)
     estimator.privacy_ = people.signed(statement)
+    estimator._advise()
 
 
 def fund(

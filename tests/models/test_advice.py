@@ -1,11 +1,15 @@
-"""Advice about too few records comes from the noisy count, which was paid for, and nothing else."""
+"""Advice comes from releases, which were paid for, and nothing else.
+
+About too few records: from the noisy count. About components that are alike: from standard errors.
+"""
 
 import re
 import warnings
 
 import numpy as np
 
-from privem import GaussianMixture
+from privem import GaussianMixture, PrivacyCompositionWarning
+from privem.estimator.warnings import at_end, say_alike
 
 
 def _advice(neighbours: str) -> tuple[str, GaussianMixture]:
@@ -36,6 +40,7 @@ def test_a_public_number_is_named_as_it_is() -> None:
 
 def test_enough_records_bring_no_advice() -> None:
     X = np.random.default_rng(0).normal(size=(20_000, 2))
+    X[:9000] += 4.0
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert GaussianMixture(2, epsilon=1.0, bounds=5.0).fit(X).structure_ == "full"
@@ -46,3 +51,59 @@ def test_one_component_is_no_news() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         GaussianMixture(1, epsilon=0.1, bounds=5.0).fit(X)
+
+
+def alike(centres: list[float], epsilon: float, fits: int) -> list[str]:
+    """What is said of fits that start from two components, at one place or apart."""
+    X = np.random.default_rng(0).normal(size=(4000, 2))
+    X[:2000] += 4.0
+    start = {
+        "weights_init": [0.5, 0.5],
+        "means_init": [[c, c] for c in centres],
+        "precisions_init": [np.eye(2)] * 2,
+    }
+    model = GaussianMixture(2, epsilon=epsilon, bounds=9.0, n_iter=2, mechanism="whitened", **start)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", UserWarning)
+        warnings.simplefilter("ignore", PrivacyCompositionWarning)
+        for _ in range(fits):
+            model.fit(X)
+    return [str(warning.message) for warning in caught]
+
+
+def test_components_that_differ_by_noise_are_named() -> None:
+    """Two that start as one are told the same, but for noise; at least half of such fits say so.
+
+    That none of 20 does has a probability below 1e-6.
+    """
+    said = alike([2.0, 2.0], epsilon=1.0, fits=20)
+    assert said
+    assert said[0].startswith("components 0 and 1 cannot be told apart")
+    assert alike([0.0, 4.0], epsilon=4.0, fits=3) == []
+
+
+def test_alike_is_within_two_standard_errors() -> None:
+    class Model:
+        def __init__(self, errors: float) -> None:
+            self.rates_ = np.array([[1.0], [2.0], [2.0]])
+            self.tables_ = [np.zeros((3, 1)), np.zeros((3, 2))]
+            self._errors = errors
+
+        def uncertainty(self) -> dict[str, object]:
+            zeros = [np.zeros((3, 1)), np.zeros((3, 2))]
+            return {"rates_": np.full((3, 1), self._errors), "tables_": zeros}
+
+    def said(model: Model, *names: str, near: np.ndarray | None = None) -> list[str]:
+        with at_end() as waiting:
+            say_alike(model, "components", names, near)
+        return [message for message, _ in waiting]
+
+    # Their difference, one, is 2.2 standard errors of it, and 1.8.
+    (text,) = said(Model(0.32), "rates_")
+    assert text.startswith("components 1 and 2 cannot")
+    (text,) = said(Model(0.39), "rates_")
+    assert text.startswith("components 0 and 1, 0 and 2, 1 and 2 cannot")
+    assert said(Model(0.39), "rates_", near=np.zeros((3, 3), bool)) == []
+    # Three more numbers that are equal say that they are alike.
+    (text,) = said(Model(0.39), "rates_", "tables_")
+    assert "0 and 1" in text

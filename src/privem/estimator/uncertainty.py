@@ -32,6 +32,7 @@ from .warnings import WithLineage, at_end
 
 # How often noise is drawn: a standard error is then known to an eighth of itself.
 _DRAWS = 32
+_GLANCE = 4
 # Half of the noise is added, and the change is doubled. With all of it, a step that was shrunk for
 # being mostly noise would be shrunk less; with almost none, a number at its floor would not move.
 _STEP = 0.5
@@ -49,11 +50,11 @@ class Played:
     tape: Tape
 
 
-def standard_errors(model: Any, played: Played) -> dict[str, Any]:
-    """Of each released parameter of a fitted model, by attribute."""
+def standard_errors(model: Any, played: Played, most: int = _DRAWS) -> dict[str, Any]:
+    """Of each released parameter of a fitted model, by attribute; from so many draws at most."""
     fitted = {name: getattr(model, name) for name in model._released or model._needed}
     values = _flat(fitted)
-    draws = int(np.clip(_MANY // max(len(values), 1), _FEWEST, _DRAWS))
+    draws = min(most, max(_MANY // max(len(values), 1), _FEWEST))
     rng, squares = np.random.default_rng(_SEED), np.zeros(len(values))
     with np.errstate(all="ignore"), at_end():
         for _ in range(draws):
@@ -126,6 +127,9 @@ class WithUncertainty(WithLineage):
         """Set what this fit has found with other noise; only its parameters will be looked at."""
         self._set_private(result)
 
+    def _advise(self) -> None:
+        """Warn of what noise has done to a private fit, when it is done."""
+
     def uncertainty(self) -> dict[str, Any]:
         """The standard error that noise causes in each released parameter of a private fit.
 
@@ -158,6 +162,10 @@ class WithUncertainty(WithLineage):
         if "_uncertainty" not in vars(self._without_releases()):
             raise ValueError("this model was saved before standard errors were: fit it again")
         return dict(self._uncertainty)
+
+    def _rough_errors(self) -> dict[str, Any]:
+        """The same at a glance: each is wrong by a third or so."""
+        return standard_errors(self, self._played, _GLANCE)
 
     def _without_releases(self) -> Self:
         """The model with standard errors in place of the releases they are computed from."""

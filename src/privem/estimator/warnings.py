@@ -25,10 +25,16 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
 from ..accounting import Gaussian, mu_for
 from ..accounting import epsilon as epsilon_of
+from ..tree import Array
+
+# Components that differ by so many standard errors, at a glance, can be told apart.
+_FAR = 4.0
 
 _waiting: ContextVar[list[tuple[str, type[Warning]]]] = ContextVar("_waiting")
 
@@ -64,6 +70,61 @@ def few(names: Sequence[str]) -> str:
     """Names for a message: the first ten, and how many more."""
     more = f" and {len(names) - 10} more" if len(names) > 10 else ""
     return ", ".join(names[:10]) + more
+
+
+def say_alike(
+    model: Any, what: str, names: Sequence[str], near: NDArray[np.bool_] | None = None
+) -> None:
+    """Warn of components whose differences are no larger than their noise; from releases alone.
+
+    Two are alike if the mean square of the differences of their parameters, in standard errors, is
+    what noise makes of equal ones, or two deviations more. For one parameter, that is two standard
+    errors.
+
+    Parameters
+    ----------
+    model : estimator
+        At the end of a private fit (``_advise``).
+    what : str
+        They are called this: ``"components"``.
+    names : sequence of str
+        Attributes with a row for each component, or lists of such. Weights do not belong here: two
+        components that differ by their weights alone are one.
+    near : ndarray of bool of shape (K, K), optional
+        Which pairs are worth a look, where standard errors take long to compute.
+    """
+    values = _rows(model, names)
+    pairs = np.argwhere(np.triu(np.ones((len(values),) * 2, bool) if near is None else near, 1))
+    if len(pairs) and "_played" in vars(model):
+        z = _differences(values, _rows(model._rough_errors(), names), pairs)
+        pairs = pairs[np.median(z, axis=1) < _FAR]
+    if not len(pairs):
+        return
+    z = _differences(values, _rows(model.uncertainty(), names), pairs)
+    alike = np.mean(z**2, axis=1) <= 1 + 2 * math.sqrt(2 / z.shape[1])
+    if alike.any():
+        advise_at_end(
+            f"{what} {few([f'{j} and {k}' for j, k in pairs[alike]])} cannot be told apart: they "
+            f"differ by no more than noise; use fewer {what}, more records or a larger epsilon"
+        )
+
+
+def _rows(found: Any, names: Sequence[str]) -> Array:
+    """Parameters, or their errors, with a row for each component."""
+    of = found if isinstance(found, dict) else vars(found)
+    parts = [part for name in names for part in _parts(of[name])]
+    return np.concatenate([np.reshape(part, (len(part), -1)) for part in parts], axis=1)
+
+
+def _parts(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [value]
+
+
+def _differences(values: Array, errors: Array, pairs: NDArray[np.int64]) -> Array:
+    """Of components, in standard errors; equal numbers do not differ, whatever their error."""
+    (j, k) = pairs.T
+    apart, error = np.abs(values[j] - values[k]), np.hypot(errors[j], errors[k])
+    return np.where(apart > 0, apart / np.maximum(error, 1e-300), 0.0)
 
 
 class PrivacyCompositionWarning(UserWarning):

@@ -67,6 +67,30 @@ class GaussianLogDensity:
         return joint
 
 
+def divergences(mixture: Mixture) -> Array:
+    """Jeffreys' divergence of each pair of components, (K, K): both Kullback-Leibler's together.
+
+    Examples
+    --------
+    >>> two = Mixture("diag", np.ones(2) / 2, np.array([[0.0], [3.0]]), np.ones((2, 1)))
+    >>> divergences(two).tolist()
+    [[0.0, 9.0], [9.0, 0.0]]
+    """
+    p, kind = mixture.precisions, mixture.covariance_type
+    apart = mixture.means[:, None] - mixture.means
+    d = apart.shape[2]
+    along = "jab,jka,jkb->jk" if p.ndim == 3 else "ja,jka,jka->jk"
+    moved = np.einsum(along, p, *[apart] * 2)
+    match kind:
+        case "full":
+            wider = np.einsum("jab,kab->jk", p, mixture.covariances)
+        case "tied":
+            wider = np.full(moved.shape, float(d))
+        case _:
+            wider = p @ mixture.deviations.T**2
+    return np.asarray((moved + moved.T + wider + wider.T) / 2 - d)
+
+
 class GaussianScored(PrivatelyScored):
     """Abstract base of estimators whose density is a Gaussian mixture within ``bounds_``."""
 

@@ -19,7 +19,7 @@ from ...data.table import Table
 from ...em import Fit
 from ...estimator.background import WithBackground
 from ...estimator.verbose import Verbose, watching
-from ...estimator.warnings import advise_at_end
+from ...estimator.warnings import advise_at_end, say_alike
 from ...ground import PrivateFit
 from ...parameters import (
     check_float,
@@ -28,7 +28,7 @@ from ...parameters import (
     check_option,
 )
 from ...tree import Array
-from .density import MixtureDensity
+from .density import MixtureDensity, divergences
 from .m_step import Prior
 from .model import COVARIANCE_TYPES, Mixture
 from .plan import MixturePlan, given_prior, given_start, starts
@@ -266,6 +266,14 @@ class GaussianMixture(WithBackground, MixtureDensity):
         if self.structure_ == "single" and self.n_components > 1:
             instead = "all of them are one Gaussian (structure_ is 'single'); "
             self._say_few(result.ground, f"{self.n_components} components", instead)
+
+    def _advise(self) -> None:
+        if self.n_components == 1 or self.structure_ == "single":
+            return
+        names = ["means_"] if self.covariance_type == "tied" else ["means_", "covariances_"]
+        # Noise that would make equal components differ by more would leave but one.
+        near = divergences(self._density()) < 1 + 0.2 * self.n_features_in_
+        say_alike(self, "components", names, near)
 
     def fit_predict(
         self, X: Any, y: Any = None, sample_weight: Any = None, *, groups: Any = None

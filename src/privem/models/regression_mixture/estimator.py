@@ -17,6 +17,7 @@ from ...data.table import Table
 from ...em import Fit
 from ...estimator.density import OfBlock, TargetDensity, log_sums, shares
 from ...estimator.inits import given_weights
+from ...estimator.warnings import say_alike
 from ...ground import ESTIMATED, Preamble, PrivateFit
 from ...parameters import check_array_shape, check_float, check_int, check_one_start
 from ...tree import Array
@@ -150,6 +151,10 @@ class RegressionMixture(TargetDensity):
         low, high = result.ground.region.sides
         self.bounds_ = (low[:-1], high[:-1])
         self.target_bounds_ = (float(low[-1]), float(high[-1]))
+
+    def _advise(self) -> None:
+        if self.n_components > 1 and self.structure_ != "single":
+            say_alike(self, "components", ["coef_", "intercept_", "noise_variance_"])
 
     def _known(self, plan: PrivateRegressionsPlan, terms: Terms) -> dict[str, str]:
         names, joined = self._names(), plan.preamble.region
