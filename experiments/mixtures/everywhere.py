@@ -17,7 +17,6 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import argparse
 import json
-import re
 import sys
 import time
 from collections.abc import Iterator
@@ -78,13 +77,13 @@ def chosen(options: argparse.Namespace) -> list[Fit]:
 
 
 def remembered(path: Path, version: str) -> dict[tuple[object, ...], Row]:
-    """The figures that this code has already reached."""
+    """The figures that this code has already reached; what ended with an error is tried again."""
     if not path.exists():
         return {}
     with path.open() as file:
         # A line may be cut off where a run was stopped.
         rows = [json.loads(line) for line in file if line.endswith("}\n")]
-    return {key(row): row for row in rows if row["code"] == version}
+    return {key(row): row for row in rows if row["code"] == version and "error" not in row}
 
 
 def tasks(fits: list[Fit]) -> list[list[Fit]]:
@@ -190,8 +189,7 @@ def summary(cells: Cells) -> dict[str, tuple[float, float, float]]:
         own = scores(rows)
         if own and not stopped(rows):
             error = deviation(np.array(list(own.values())))
-            figures = median(own), error, median(scores(rows, "seconds"))
-            found[label(cell)] = (round(figures[0], 4), round(figures[1], 4), round(figures[2], 4))
+            found[label(cell)] = (median(own), error, median(scores(rows, "seconds")))
     return found
 
 
@@ -208,6 +206,27 @@ def durations(before: Before, now: Before) -> str:
     )
 
 
+def write(path: Path, note: str, figures: Before) -> None:
+    """Keep the figures of private and exact fits; a line holds those of all epsilons."""
+    lines: dict[str, dict[str, list[float]]] = {}
+    for name, values in figures.items():
+        if not name.endswith("ggg"):
+            start, _, budget = name.partition(" eps ")
+            lines.setdefault(start, {})[budget] = [round(value, 3) for value in values]
+    body = ",\n".join(f"{json.dumps(name)}: {json.dumps(lines[name])}" for name in sorted(lines))
+    path.write_text(f'{{"note": {json.dumps(note)},\n"cells": {{\n{body}\n}}}}\n')
+
+
+def read(path: Path) -> Before:
+    """The figures of before."""
+    cells = json.loads(path.read_text())["cells"]
+    return {
+        f"{start} eps {budget}" if budget else start: tuple(values)
+        for start, line in cells.items()
+        for budget, values in line.items()
+    }
+
+
 def main() -> int:
     """Run and print."""
     options = arguments()
@@ -215,11 +234,9 @@ def main() -> int:
     now = summary(cells)
     before: Before = {}
     if options.baseline.exists():
-        before = json.loads(options.baseline.read_text())["medians"]
+        before = read(options.baseline)
     if options.save:
-        saved = json.dumps({"note": options.note, "medians": now}, indent=0, sort_keys=True)
-        # One cell a line.
-        options.save.write_text(re.sub(r"\n(?=[\d\]-])", "", saved) + "\n")
+        write(options.save, options.note, now)
     if not options.brief:
         print("\n".join(table(cells, before)))
     errors = [(c, r["error"]) for c, rows in cells.items() for r in rows.values() if "error" in r]

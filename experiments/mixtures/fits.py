@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 from scipy.stats import multivariate_normal
-from sets import Array, load, sizes, split
+from sets import HEAVY, Array, load, sizes, split
 
 import privem
 from privem import GaussianMixture
@@ -136,7 +136,7 @@ def _figures(fit: Fit) -> Row:
         "weight": weight,
         "structure": model.structure_,
     }
-    if fit.k == 1 and fit.bounds == "given":
+    if fit.set in HEAVY and fit.k == 1:
         found["exact"] = _exact_single(train, test, weight, found["uniform"])
     if fit.bounds == "none":
         found |= _coverage(model.bounds_, train)
@@ -149,8 +149,7 @@ def _uniform(bounds: Any) -> float:
 
 def _exact_single(train: Array, test: Array, weight: float, uniform: float) -> float:
     """An exact Gaussian's score, with as much background as the private one has."""
-    floor = 1e-12 * np.diag(train.var(axis=0)) + 1e-12 * np.eye(train.shape[1])
-    exact = multivariate_normal(train.mean(axis=0), np.cov(train.T, ddof=0) + floor).logpdf(test)
+    exact = multivariate_normal(train.mean(axis=0), np.cov(train.T, ddof=0)).logpdf(test)
     if weight > 0:
         exact = np.logaddexp(math.log1p(-weight) + exact, math.log(weight) + uniform)
     return float(exact.mean())

@@ -17,14 +17,13 @@ import numpy as np
 from fits import COMPONENTS, DELTA, Fit, Row
 from scipy.optimize import brentq
 from scipy.stats import binom, norm
-from sets import LARGE, Array, load, sizes
+from sets import HEAVY, LARGE, Array, load, sizes
 
 Cells = Mapping[Fit, Mapping[int, Row]]
 """Figures by cell and split."""
 Before = Mapping[str, tuple[float, float, float]]
 """Median, its standard error and seconds, by a cell's name."""
 
-HEAVY = ("student", "incomes")
 KEPT = ("life", "gowalla", "plane")
 # Background weights above this say that there are too few records for the model.
 _LITTLE = 0.05
@@ -205,29 +204,41 @@ def no_worse(cells: Cells, before: Before) -> Iterator[Finding]:
 
 def coverage(cells: Cells) -> Iterator[Finding]:
     """Bounds that nobody gave: where they are promised, they hold 99% and are not too wide."""
+    together: dict[Fit, list[Row]] = {}
     for cell, rows in cells.items():
-        if cell.bounds != "none" or cell.epsilon is None:
-            continue
-        least, d = needed(columns(cell.set), cell.epsilon), columns(cell.set)
-        light = edges(cell.set) >= _SKEWED
-        promised = light & (cell.n >= least / 0.03) | np.full(d, cell.n >= least / 0.004)
-        fits = [row for row in rows.values() if "inside" in row]
-        if promised.all() and len(rows):
-            failed = sum("stopped" in row for row in rows.values())
-            allowed = float(binom.ppf(0.999, len(rows), 0.01))
-            said = f"{failed} of {len(rows)} fits found no bounds"
-            yield Finding(label(cell), failed - allowed, said)
-        if not promised.any() or not fits:
-            continue
-        inside = np.array([row["inside"] for row in fits])[:, promised]
-        missed, allowed = int((inside < 0.99).sum()), float(binom.ppf(0.999, inside.size, 0.01))
-        said = f"{missed} of {inside.size} columns cut, the worst to {inside.min():.3f}"
-        yield Finding(label(cell), missed - allowed, said)
-        if cell.n >= least / 0.004:
-            wide = np.median([row["wide"] for row in fits], axis=0)
-            column = int(wide.argmax())
-            said = f"column {column} is {wide[column]:.1f} times as wide as its central 99%"
-            yield Finding(label(cell), float(wide[column]) - 4, said)
+        if cell.bounds == "none":
+            # Bounds are found in the same way for any number of components.
+            together.setdefault(replace(cell, k=0), []).extend(rows.values())
+    for cell, fits in together.items():
+        yield from _covered(cell, fits)
+
+
+def _covered(cell: Fit, fits: list[Row]) -> Iterator[Finding]:
+    assert cell.epsilon is not None
+    d = columns(cell.set)
+    least, light = needed(d, cell.epsilon), edges(cell.set) >= _SKEWED
+    promised = light & (cell.n >= least / 0.03) | np.full(d, cell.n >= least / 0.004)
+    if promised.all():
+        failed = sum("stopped" in row for row in fits)
+        said = f"{failed} of {len(fits)} fits found no bounds"
+        yield Finding(label(cell), failed - _rare(len(fits)), said)
+    inside = np.array([row["inside"] for row in fits if "inside" in row])
+    if not promised.any() or not len(inside):
+        return
+    inside = inside[:, promised]
+    missed = int((inside < 0.99).sum())
+    said = f"{missed} of {inside.size} columns cut, the worst to {inside.min():.3f}"
+    yield Finding(label(cell), missed - _rare(inside.size), said)
+    if cell.n >= least / 0.004:
+        wide = np.median([row["wide"] for row in fits if "wide" in row], axis=0)
+        column = int(wide.argmax())
+        said = f"column {column} is {wide[column]:.1f} times as wide as its central 99%"
+        yield Finding(label(cell), float(wide[column]) - 4, said)
+
+
+def _rare(trials: int) -> float:
+    """How often what happens once in a hundred may happen, but for one time in a thousand."""
+    return float(binom.ppf(0.999, trials, 0.01))
 
 
 def needed(d: int, epsilon: float) -> float:

@@ -42,6 +42,9 @@ CHOSEN = (
     "plyr/baseball",
 )
 
+# Drawn here, for heavy tails.
+HEAVY = ("student", "incomes")
+
 # From so many records on, subsets are fitted too, and held-out records are a fifth of them or this.
 LARGE = 5_000
 SUBSETS = (150, 500, 2_000)
