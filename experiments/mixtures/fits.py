@@ -113,12 +113,11 @@ def _figures(fit: Fit) -> Row:
     train, test = split(fit.set, fit.n, fit.split)
     _, low, high = load(fit.set)
     if fit.method == "exact":
-        options: dict[str, Any] = {
-            "init_params": "k-means++",
-            "n_init": 3,
-            "random_state": fit.split,
-        }
-        return {"score": GaussianMixture(fit.k, epsilon=None, **options).fit(train).score(test)}
+        exact = GaussianMixture(
+            fit.k, epsilon=None, init_params="k-means++", n_init=3, random_state=fit.split
+        )
+        exact, found = _fitted(exact, train)
+        return found | {"score": float(exact.score(test))}
     budget: dict[str, Any] = {"epsilon": fit.epsilon, "delta": DELTA, "random_state": fit.split}
     if fit.method == "ggg":
         # Its prior is meant for records in the unit box.
