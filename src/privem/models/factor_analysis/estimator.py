@@ -32,14 +32,7 @@ from ...parameters import (
 from ...tree import Array
 from ..gaussian_mixture.density import GaussianScored
 from ..gaussian_mixture.model import Mixture
-from .model import (
-    Covariance,
-    Whole,
-    eigen_updates,
-    em_updates,
-    initial_factors,
-    rotate,
-)
+from .model import Covariance, FactorFit, FactorSteps, Whole, rotate
 from .plan import FACTOR_RECIPES, CovariancePlan, Gaussian, PrivateCovariancePlan
 
 _MOST_FRAMED = 1024  # features
@@ -150,58 +143,44 @@ class FactorAnalysis(
     _mechanisms: ClassVar[Mapping[str, str]] = FACTOR_RECIPES
 
     def _exact_plan(self, table: Table) -> CovariancePlan:
-        self._shape(self.n_features_in_)
+        self._steps()
         return CovariancePlan(self._called())
 
     def _set_exact(self, result: tuple[Frame, Covariance], table: Table) -> None:
         frame, covariance = result
         self._set_exact_background(None)
-        self._from_covariance(frame.mean, covariance, frame.count)
+        self._set_factors(frame.mean, self._steps().fit(covariance, frame.count))
 
     def _private_plan(self, table: Table, terms: Terms) -> PrivateCovariancePlan:
         d = self.n_features_in_
-        self._shape(d)
+        self._steps()
         # With very many features a second look would need a d x d frame, and seldom be sharp.
         recipe = "joint" if self.mechanism == "auto" and d > _MOST_FRAMED else self.mechanism
         return PrivateCovariancePlan(self._preamble(table, terms), recipe, self.background)
 
     def _set_private(self, result: PrivateFit[Gaussian]) -> None:
         mean, covariance = result.state
-        self._from_covariance(mean, Whole(covariance), result.ground.count)
+        self._set_factors(mean, self._steps().fit(Whole(covariance), result.ground.count))
         self._set_bounds(result.ground)
         self._set_private_background(result.background)
 
-    def _shape(self, d: int) -> tuple[int, Any]:
-        """Number of factors and checked starting noise variances."""
+    def _steps(self) -> FactorSteps:
+        """What follows the moments; starting noise variances are checked."""
+        d, noise = self.n_features_in_, self.noise_variance_init
         q = d if self.n_components is None else min(self.n_components, d)
-        if self.noise_variance_init is None:
-            return q, None
-        noise = check_array_shape("noise_variance_init", self.noise_variance_init, (d,))
-        if (noise <= 0).any():
-            raise ValueError("noise_variance_init must be positive")
-        return q, noise
+        if noise is not None:
+            noise = check_array_shape("noise_variance_init", noise, (d,))
+            if (noise <= 0).any():
+                raise ValueError("noise_variance_init must be positive")
+        return FactorSteps(q, noise, self.update, self.tol, self.max_iter)
 
-    def _from_covariance(self, mean: Array, covariance: Covariance, count: float) -> None:
-        """Everything after the moments: arithmetic on (public) numbers."""
-        q, noise = self._shape(len(mean))
-        start = initial_factors(len(mean), q, noise)
-        updates = (eigen_updates if self.update == "eigen" else em_updates)(covariance, start)
-        self.mean_, self.loglike_, before, converged = mean, [], -np.inf, False
-        for factors, _ in zip(updates, range(self.max_iter), strict=False):
-            self.components_, self.noise_variance_ = factors.components, factors.noise_variance
-            value = factors.log_likelihood * count
-            self.loglike_.append(float(value))
-            if value - before < self.tol:
-                converged = True
-                # The loadings belong to the noise variances this step began with.
-                if self.update == "eigen":
-                    self.noise_variance_ = factors.began_with
-                break
-            before = value
+    def _set_factors(self, mean: Array, found: FactorFit) -> None:
+        self.mean_, self.noise_variance_ = mean, found.noise_variance
+        self.components_, self.loglike_ = found.components, found.log_likelihoods
         self.n_iter_ = len(self.loglike_)
         if self.rotation is not None:
             self.components_ = rotate(self.components_, self.rotation)
-        if not converged:
+        if not found.converged:
             advise_at_end(
                 "FactorAnalysis did not converge: increase max_iter or tol",
                 ConvergenceWarning,

@@ -184,6 +184,47 @@ def em_updates(covariance: Covariance, start: Factors) -> Iterator[Factors]:
         yield Factors(loadings.T, psi, score, began)
 
 
+@dataclass(frozen=True)
+class FactorFit:
+    """Where the iterations ended: loadings (q, d), noise variances (d,)."""
+
+    components: Array
+    noise_variance: Array
+    log_likelihoods: list[float]
+    """Of all records, at each iteration."""
+    converged: bool
+
+
+@dataclass(frozen=True)
+class FactorSteps:
+    """Everything after the moments: arithmetic on (public) numbers.
+
+    Parameters mirror the estimator's; ``n_components`` is the number of factors.
+    """
+
+    n_components: int
+    noise_variance: Array | None
+    update: str
+    tol: float
+    max_iter: int
+
+    def fit(self, covariance: Covariance, count: float) -> FactorFit:
+        """Iterate until the log-likelihood of ``count`` records gains less than ``tol``."""
+        start = initial_factors(len(covariance.variance), self.n_components, self.noise_variance)
+        eigen = self.update == "eigen"
+        updates = (eigen_updates if eigen else em_updates)(covariance, start)
+        values, before, found = [], -np.inf, start
+        for found, _ in zip(updates, range(self.max_iter), strict=False):
+            value = found.log_likelihood * count
+            values.append(float(value))
+            if value - before < self.tol:
+                # The loadings belong to the noise variances this step began with.
+                noise = found.began_with if eigen else found.noise_variance
+                return FactorFit(found.components, noise, values, True)
+            before = value
+        return FactorFit(found.components, found.noise_variance, values, False)
+
+
 def _log_likelihood(covariance: Covariance, loadings: Array, psi: Array, G: Array) -> float:
     """Mean log-likelihood, by the matrix inversion and determinant lemmas."""
     d = len(psi)
