@@ -108,7 +108,7 @@ class Allowance:
         base = calibrate(event, epsilon * _HAIR, delta, accountant)
         return cls(tuple(parts), base, neighbours, failure, entropy, adaptive)
 
-    def multiplier(self, name: str, releases: int | None = None) -> float:
+    def multiplier(self, name: str, releases: float | None = None) -> float:
         """Noise multiplier of one release of a part.
 
         ``releases`` divides the part's share anew; only where the accountant adds up 1/multiplier^2
@@ -138,7 +138,21 @@ class Allowance:
         ]
         return replace(self, parts=(*others, *parts))
 
-    def noise(self, name: str, rows: float, releases: int | None = None) -> Discrete:
+    def merged(self, into: str, *names: str) -> Allowance:
+        """The same noise in all, with the shares of some parts, not yet spent, given to another.
+
+        Costs the same only where the accountant adds up 1/multiplier^2, and the meter checks that
+        it does.
+        """
+        more = sum(part.share for part in self.parts if part.name in names)
+        parts = [
+            replace(part, share=part.share + more) if part.name == into else part
+            for part in self.parts
+            if part.name not in names
+        ]
+        return replace(self, parts=tuple(parts))
+
+    def noise(self, name: str, rows: float, releases: float | None = None) -> Discrete:
         """The noise of one release of a part."""
         return Discrete(self.multiplier(name, releases), self.neighbours, rows, self.entropy)
 

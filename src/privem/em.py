@@ -195,10 +195,14 @@ class PrivateEM(Generic[State]):
 
     def stages(self) -> Generator[Stage, Release[Any], State]:
         """Generate the stages."""
-        first = min(self.path.first, self.iterations)
-        state = yield from given(self._steps(self.start, range(first)))
-        state = yield from self._steps(state, range(first, self.iterations))
+        state = yield from self.steps(self.start, range(self.iterations))
         return self.path.end(state)
+
+    def steps(self, state: State, rounds: range) -> Generator[Stage, Release[Any], State]:
+        """Some of the iterations, from a state on."""
+        first = min(max(self.path.first, rounds.start), rounds.stop)
+        state = yield from given(self._steps(state, range(rounds.start, first)))
+        return (yield from self._steps(state, range(first, rounds.stop)))
 
     def _steps(self, state: State, rounds: range) -> Generator[Stage, Release[Any], State]:
         for t in rounds:

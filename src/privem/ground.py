@@ -81,7 +81,7 @@ class Ground:
     target: Region | None = None
     """The region of a target, where the model has one of its own for it."""
 
-    def noise(self, part: str, releases: int | None = None) -> Discrete:
+    def noise(self, part: str, releases: float | None = None) -> Discrete:
         """The noise of one release of a part, or of one of so many."""
         return self.allowance.noise(part, self.rows, releases)
 

@@ -16,7 +16,7 @@ from privem.blocks.sensitivity import MomentWeights
 from privem.blocks.shrinkage import clip_radius
 from privem.models.categorical_mixture.model import Classes, ClassQuery, PairsQuery
 from privem.models.factor_analysis.query import BoundedMomentsQuery
-from privem.models.gaussian_mixture.density import GaussianLogDensity
+from privem.models.gaussian_mixture.log_density import GaussianLogDensity
 from privem.models.gaussian_mixture.model import Mixture
 from privem.models.gaussian_mixture.query import BoundedQuery
 from privem.models.kmeans.query import BoundedClusterQuery

@@ -10,9 +10,8 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy import stats
 
-from privem.blocks.background import Background
 from privem.blocks.conditions import Unsound
-from privem.blocks.region import Region
+from privem.blocks.region import Background, Region
 from privem.core import Scratch
 
 REGIONS = {

@@ -78,7 +78,7 @@ def test_nor_does_one_inside_a_transport() -> None:
 
 @pytest.mark.parametrize("kind", [GaussianMixture, KMeans])
 def test_a_private_fit_prints_no_times(kind: Any, capsys: pytest.CaptureFixture[str]) -> None:
-    model = kind(2, bounds=5.0, n_iter=12, verbose=2)
+    model = kind(2, bounds=5.0, n_iter=12, mechanism="whitened", verbose=2)
     model.fit(X)
     said = capsys.readouterr().out
     assert "Iteration 10" in said

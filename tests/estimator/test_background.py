@@ -19,8 +19,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 import privem
 from privem import FactorAnalysis, GaussianMixture, ModelFileError
-from privem.blocks.background import Background
-from privem.blocks.region import Region
+from privem.blocks.region import Background, Region
 from privem.cli import app
 from privem.core import Block, Scratch
 from privem.estimator import store

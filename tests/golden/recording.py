@@ -18,6 +18,7 @@ import numpy as np
 
 from privem.core import Release, Stage
 from privem.statement import Statement
+from privem.tape import _in_use
 from privem.tree import ravel, unravel
 
 from .cases import Case, data
@@ -36,7 +37,8 @@ def answering(change: Callable[[Stage, Release[Any]], Release[Any]]) -> Iterator
 
     This is the seam. A fit gets its releases from :func:`privem.run.drive`, whoever answers: rows
     in this process, persons, devices or a federation. Releases are changed after the meter, the
-    sums and the noise, which all run as ever.
+    sums and the noise, which all run as ever. A fit that is played again, for standard errors, is
+    left alone.
     """
     run = importlib.import_module("privem.run")
     drive = run.drive
@@ -44,7 +46,9 @@ def answering(change: Callable[[Stage, Release[Any]], Release[Any]]) -> Iterator
     def changed(questions: Any, answer: Callable[[Any], Any]) -> Any:
         def answered(question: Any) -> Any:
             reply = answer(question)
-            return change(question, reply) if isinstance(question, Stage) else reply
+            tape = _in_use.get()
+            again = tape is not None and tape._playing is not None
+            return change(question, reply) if isinstance(question, Stage) and not again else reply
 
         return drive(questions, answered)
 

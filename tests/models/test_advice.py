@@ -50,7 +50,7 @@ def test_one_component_is_no_news() -> None:
     X = np.random.default_rng(0).normal(size=(50, 4))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        GaussianMixture(1, epsilon=0.1, bounds=5.0).fit(X)
+        GaussianMixture(1, epsilon=0.1, bounds=5.0, background=False).fit(X)
 
 
 def alike(centres: list[float], epsilon: float, fits: int) -> list[str]:

@@ -2,8 +2,8 @@
 
 A record's vector f has a bounded norm, whatever the record. The sum is over all records, or over
 those of one :class:`Cell` of a random partition, each times its weight. The bounds on |f|, and on
-the distance of two such vectors, are derived beside each query; :func:`one_group` multiplies them
-by the cap on weights (:mod:`privem.blocks.sensitivity`).
+the distance of two such vectors, are derived beside each query; ``one_group`` multiplies them by
+the cap on weights (:mod:`privem.blocks.sensitivity`).
 
 Queries that have a :class:`~privem.blocks.region.Region` pull records into it first
 (:class:`InRegion`), so that rounding has a bound.
@@ -13,16 +13,16 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 import numpy as np
 
-from ..core import Block, Group, Scratch
+from ..core import Block, Scratch
 from ..linalg import svec, symmetric_pairs, symmetric_scale
 from ..tree import Array
 from . import conditions
 from .region import Region
-from .sensitivity import UP, capped, moved
+from .sensitivity import capped
 
 Sums = TypeVar("Sums")
 
@@ -162,15 +162,6 @@ class OuterSum(ABC):
     def largest(self, low: Array, high: Array) -> Array:
         """No entry of h v v' is beyond one; off the diagonal it is packed times sqrt(2)."""
         return np.full(self.size, 1.5)
-
-
-def one_group(query: Any, name: str, neighbours: str, added: float, replaced: float) -> list[Group]:
-    """All numbers of a query as one group.
-
-    ``added`` and ``replaced``: how far one record of weight one moves their sum, in L2.
-    """
-    bound = moved(neighbours, added, replaced) * query.cap_weight * UP
-    return [Group(name, slice(0, query.size), bound)]
 
 
 def check_weights(cap_weight: float, cell: Cell | None, private: bool) -> None:

@@ -22,9 +22,10 @@ from ..core import Block, Group, Scratch
 from ..linalg import gamma
 from ..tree import Array
 from . import conditions
-from .bounded_sums import BoundedSum, Cell, InRegion, one_group
+from .bounded_sums import BoundedSum, Cell, InRegion
 from .bounding import Bounding
 from .region import Region
+from .sensitivity import one_group
 
 # A gradient's own rounding is bounded by 2^-51 times its size or more (docs/proofs/gradient.md,
 # section 2): below this, squares of sizes are numbers, and no record ever becomes infinite.

@@ -46,7 +46,7 @@ from .histograms import Histogram
 from .sensitivity import UP, capped, moved
 
 # How far exp and log may differ from one place in a block to another; they err by a few 2^-53.
-_EXP = 2.0**-38
+EXP_ERROR = 2.0**-38
 # Nodes of the histogram of disagreements, a factor sqrt(2) apart.
 NODES = 16
 # A length moves by so many times its relative error, on the scale of nodes: 2/ln 2, times the
@@ -75,6 +75,19 @@ class LogDensity(Protocol):
         """
 
 
+def log_density(density: LogDensity, X: Array, scratch: Scratch) -> Array:
+    """The log-density of each record; a record's own, but for ``EXP_ERROR`` of its size."""
+    joint = density.log_joint(X, scratch)
+    with np.errstate(all="ignore"):
+        top = np.fmax.reduce(joint, axis=0)
+        total = np.zeros(len(X))
+        for row in joint:
+            np.subtract(row, top, out=row)
+            np.exp(row, out=row)
+            total += row
+        return np.asarray(top + np.log(total))
+
+
 @dataclass(frozen=True)
 class ClippedLogs:
     """Log-densities of records, clipped to [low, high]; NaN counts as ``low``."""
@@ -101,23 +114,15 @@ class ClippedLogs:
     @property
     def moved(self) -> float:
         """How far a value may move from one place in a block to another, in units of ``half``."""
-        return _EXP * (1 + abs(self.low) + abs(self.high)) / self.half
+        return EXP_ERROR * (1 + abs(self.low) + abs(self.high)) / self.half
 
     def __call__(self, X: Array, scratch: Scratch) -> Array:
         """The values (m, b) about the middle, in units of ``half``: within [-1, 1]."""
         values = np.empty((len(self.densities), len(X)))
         for value, density in zip(values, self.densities, strict=True):
-            joint = density.log_joint(X, scratch)
-            with np.errstate(all="ignore"):
-                top = np.fmax.reduce(joint, axis=0)
-                total = np.zeros(len(X))
-                for row in joint:
-                    np.subtract(row, top, out=row)
-                    np.exp(row, out=row)
-                    total += row
-                np.add(top, np.log(total), out=value)
             # fmax: what is not a number (a missing value, no density at all) becomes the limit.
-            np.minimum(np.fmax(value, self.low), self.high, out=value)
+            found = np.fmax(log_density(density, X, scratch), self.low)
+            np.minimum(found, self.high, out=value)
         values -= self.middle
         values /= self.half
         return values

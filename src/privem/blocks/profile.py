@@ -33,8 +33,7 @@ from ..core import Block, Group, Scratch
 from ..linalg import SMALLEST, gamma
 from ..tree import Array
 from . import conditions
-from .bounded_sums import one_group
-from .sensitivity import capped
+from .sensitivity import capped, one_group
 
 # More than any plan asks for, and few enough to hold.
 _MOST_POINTS = 2**16

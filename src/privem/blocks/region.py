@@ -212,6 +212,55 @@ class Region:
             conditions.magnitudes(self.scale, positive=True)
 
 
+@dataclass(frozen=True)
+class Background:
+    """A uniform density on a region, beneath a model's own: weight, in (0, 1), and region.
+
+    With weight w and volume V, the density of a record x in the region is
+    ``(1 - w) p(x) + w / V``. It is the noise component of Banfield and Raftery 1993 (and of
+    mclust): records that no component explains are explained by the background, and no record in
+    the region is impossible.
+
+    Outside the region a uniform density is zero, so records are clamped to the region first.
+
+    Examples
+    --------
+    >>> half = Background(0.5, Region.box(np.zeros(2), np.full(2, 2.0)))
+    >>> np.exp(half.beneath(np.log([1.0, 0.0]))).tolist()
+    [0.625, 0.125]
+    """
+
+    weight: float
+    region: Region
+    travels = ("weight", "region")
+
+    @cached_property
+    def level(self) -> float:
+        """Its log joint density, the same everywhere: log(w / V)."""
+        return math.log(self.weight) - self.region.log_volume
+
+    @cached_property
+    def log_rest(self) -> float:
+        """What it leaves to the model: log(1 - w)."""
+        return math.log1p(-self.weight)
+
+    def beneath(self, log_density: Array) -> Array:
+        """Log-densities of records in the region, from those under the model alone."""
+        return np.asarray(np.logaddexp(log_density + self.log_rest, self.level))
+
+    def clamped(self, rows: Array, scratch: Scratch) -> Array:
+        """Records (b, d) pulled into the region, in working memory."""
+        x = scratch.take("clamped", rows.T.shape)
+        x[:] = rows.T
+        self.region.clamp(x)
+        return x.T
+
+    def check(self, d: int) -> None:
+        """A weight, and a region of d columns."""
+        need(0 < self.weight < 1)
+        self.region.check(d, data=True)
+
+
 def farthest(low: Array, high: Array, about: Array | float = 0.0) -> Array:
     """How far from ``about`` each coordinate of a record between ``low`` and ``high`` can be."""
     return np.asarray(np.maximum(np.abs(low - about), np.abs(high - about)))

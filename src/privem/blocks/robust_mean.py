@@ -32,9 +32,9 @@ from ..kernels.robust import TOP
 from ..linalg import gamma
 from ..tree import Array
 from . import conditions
-from .bounded_sums import BoundedSum, Cell, check_weights, one_group
+from .bounded_sums import BoundedSum, Cell, check_weights
 from .bounding import Bounding, Clip, Robust
-from .sensitivity import UP
+from .sensitivity import UP, one_group
 
 # Far beyond any record, and squares of it are still numbers.
 _HUGE = 1e150

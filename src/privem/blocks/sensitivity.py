@@ -68,6 +68,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -92,6 +93,15 @@ def capped(weight: Array | None, cap: float, rows: int) -> Array | None:
     if weight is None:
         return None if cap >= 1 else np.full(rows, cap)
     return np.fmin(np.fmax(weight, 0.0), cap)
+
+
+def one_group(query: Any, name: str, neighbours: str, added: float, replaced: float) -> list[Group]:
+    """All numbers of a query as one group.
+
+    ``added`` and ``replaced``: how far one record of weight one moves their sum, in L2.
+    """
+    bound = moved(neighbours, added, replaced) * query.cap_weight * UP
+    return [Group(name, slice(0, query.size), bound)]
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from ..blocks.background import Background
-from ..blocks.region import Region
+from ..blocks.region import Background, Region
 from ..budget import Terms
 from ..data.table import Table
 from ..parameters import check_option, check_samples, is_ball, region_of

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from ..blocks.background import Background
+from ..blocks.region import Background
 from ..core import Block, Scratch
 from ..kernels.mixture import log_normaliser
 from ..tree import Array

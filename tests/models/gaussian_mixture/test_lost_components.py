@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 
 from privem import GaussianMixture
+from privem.models.gaussian_mixture.coordinates import as_type
 from privem.models.gaussian_mixture.model import Mixture
 from privem.models.gaussian_mixture.private_m_step import halved
-from privem.models.gaussian_mixture.private_plan import as_type, background
+from privem.models.gaussian_mixture.private_plan import background
 
 COVARIANCES = {
     "full": np.stack([np.diag([4.0, 1.0, 0.5]), np.eye(3), np.eye(3)]),

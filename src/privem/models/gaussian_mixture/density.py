@@ -3,68 +3,17 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from scipy.special import logsumexp
 from sklearn.base import DensityMixin
 
-from ...core import Scratch
 from ...estimator.density import Components, OfBlock
 from ...estimator.score import PrivatelyScored
 from ...tree import Array
+from .log_density import GaussianLogDensity
 from .model import Mixture, MixtureQuery
-
-# Far beyond any record, and still a number when whitened and squared.
-_HUGE = 1e100
-
-
-@dataclass(frozen=True)
-class GaussianLogDensity:
-    """The log-density of a mixture, computed number by number."""
-
-    mixture: Mixture
-
-    @property
-    def peak(self) -> float:
-        """No density is above the sum of the components' peaks, and of the background."""
-        with np.errstate(divide="ignore"):
-            peaks = self.mixture.constants
-        flat = self.mixture.background
-        return float(logsumexp(peaks if flat is None else np.append(peaks, flat.level)))
-
-    def log_joint(self, X: Array, scratch: Scratch) -> Array:
-        """Log joint density (K, b) of component and record; no matrix products.
-
-        Under a background, which is one more component, records are clamped to its region first.
-        """
-        b, count, flat = len(X), len(self.mixture.means), self.mixture.background
-        joint = scratch.take("joint", (count + (flat is not None), b))
-        x, z = scratch.take("moved", X.T.shape), scratch.take("white", (b,))
-        term = scratch.take("term", (b,))
-        with np.errstate(all="ignore"):
-            if flat is not None:
-                X, joint[count] = flat.clamped(X, scratch), flat.level
-            for k, (mean, w) in enumerate(
-                zip(self.mixture.means, self.mixture.whiteners, strict=True)
-            ):
-                np.subtract(X.T, mean[:, None], out=x)
-                np.clip(x, -_HUGE, _HUGE, out=x)
-                joint[k] = 0.0
-                for j in range(len(mean)):
-                    if w.ndim == 1:
-                        np.multiply(x[j], w[j], out=z)
-                    else:
-                        z[:] = 0.0
-                        for i in np.flatnonzero(w[j]):
-                            np.multiply(x[i], w[j, i], out=term)
-                            z += term
-                    np.multiply(z, z, out=term)
-                    joint[k] += term
-                joint[k] *= -0.5
-                joint[k] += self.mixture.constants[k]
-        return joint
 
 
 def divergences(mixture: Mixture) -> Array:
@@ -135,6 +84,4 @@ class MixtureDensity(Components, DensityMixin, GaussianScored):  # type: ignore[
         return Mixture(self.covariance_type, *parameters, self._background())
 
     def _n_parameters(self) -> int:
-        k, d = self.means_.shape
-        per = {"full": k * d * (d + 1) / 2, "tied": d * (d + 1) / 2, "diag": k * d, "spherical": k}
-        return int(per[self.covariance_type] + d * k + k - 1) + (self._background() is not None)
+        return self._density().n_parameters + (self._background() is not None)

@@ -244,6 +244,10 @@ class GaussianMixture(WithBackground, MixtureDensity):
 
     def _private_plan(self, table: Table, terms: Terms) -> PrivateMixturePlan:
         given = any(part is not None for part in self._given)
+        if self.background is True and terms.delta == 0:
+            raise ValueError(
+                "background=True needs a delta above 0: its weight is found with Gaussian noise"
+            )
         return PrivateMixturePlan(
             self._preamble(table, terms),
             self.n_components,
@@ -262,10 +266,10 @@ class GaussianMixture(WithBackground, MixtureDensity):
         self._set_mixture(result.state)
         self.n_iter_, self.structure_ = result.iterations, result.structure
         self._set_bounds(result.ground)
-        self._set_private_background(result.background)
         if self.structure_ == "single" and self.n_components > 1:
             instead = "all of them are one Gaussian (structure_ is 'single'); "
             self._say_few(result.ground, f"{self.n_components} components", instead)
+        self._set_private_background(result.background)
 
     def _advise(self) -> None:
         if self.n_components == 1 or self.structure_ == "single":

@@ -89,13 +89,13 @@ class PrivateGaussian:
         return (yield from self._step("frame 2", self._radius("frame 2"), centre, covariance))
 
     def refine(
-        self, centre: Array, covariance: Array, releases: int = 1
+        self, centre: Array, covariance: Array, releases: float = 1
     ) -> Generator[Stage, Release[Any], tuple[Array, Array]]:
         """One more look, with the budget of the part ``"em"`` or one of so many parts of it."""
         r = held(lambda: self._radius("em", releases))
         return (yield from self._step("em", r, centre, covariance, releases))
 
-    def _radius(self, part: str, releases: int = 1) -> float:
+    def _radius(self, part: str, releases: float = 1) -> float:
         """As wide as the noise allows: real tails are heavier than a Gaussian's."""
         d, neighbours = self.ground.region.d, self.ground.allowance.neighbours
         w = MomentWeights.balanced(d, clip_radius(d), count=False, diagonal=self.diagonal)
@@ -104,7 +104,7 @@ class PrivateGaussian:
         return clip_radius(d, noise=noise, tolerated=_TOLERATED)
 
     def ask(
-        self, part: str, mixture: Mixture, w: MomentWeights, releases: int = 1
+        self, part: str, mixture: Mixture, w: MomentWeights, releases: float = 1
     ) -> Generator[Stage, Release[Any], tuple[Array, Array, float]]:
         """The mean, shrunk, and second moments in the coordinates of a mixture of one component.
 
@@ -120,7 +120,7 @@ class PrivateGaussian:
         return james_stein(mean, noise**2)[0], sums.second[0], release.spread
 
     def _step(
-        self, part: str, r: float, centre: Array, covariance: Array, releases: int = 1
+        self, part: str, r: float, centre: Array, covariance: Array, releases: float = 1
     ) -> Generator[Stage, Release[Any], tuple[Array, Array]]:
         region, count = self.ground.region, self.ground.count
         d = region.d

@@ -20,8 +20,7 @@ from functools import cached_property
 import numpy as np
 
 from ...blocks import conditions
-from ...blocks.background import Background
-from ...blocks.region import farthest
+from ...blocks.region import Background, farthest
 from ...core import Block, Scratch
 from ...kernels.mixture import Features, log_joint, responsibility_sums
 from ...kernels.nearest import nearest
@@ -104,6 +103,14 @@ class Mixture:
             case "spherical":
                 c = c[:, None]
         return np.broadcast_to(np.sqrt(c), self.means.shape)
+
+    @property
+    def n_parameters(self) -> int:
+        """How many numbers are free, without a background."""
+        k, d = self.means.shape
+        pairs = d * (d + 1) // 2
+        shape = {"full": k * pairs, "tied": pairs, "diag": k * d, "spherical": k}
+        return int(shape[self.covariance_type] + d * k + k - 1)
 
     @cached_property
     def log_determinants(self) -> Array:

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sklearn.utils import check_random_state
 
-from ...blocks.background import Background
 from ...blocks.moments import MANY_COLUMNS, Frame, FramePlan
-from ...blocks.region import Region
+from ...blocks.region import Background, Region
 from ...core import Release, Rows, Stage
 from ...em import ExactEM, Fit, gains_less
 from ...estimator.inits import given_covariances, given_means, given_weights, row_centres

@@ -1,4 +1,11 @@
-"""The private fit of a mixture: count, bounds, frame, start, EM; the rest is free."""
+"""The private fit of a mixture: count, bounds, frame, start, EM, contest, background.
+
+The frame is one Gaussian of all records. EM starts from a noisy grid in that frame. When most of
+its iterations are done, a contest shows whether the mixture is worth its noise: if records are not
+more likely under it than under the one Gaussian, what is left goes into that Gaussian. In the end
+the fit asks how large a uniform background should be (:mod:`.log_density`). The papers' recipes
+have neither grid nor contest nor background.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...blocks.region import Region
+from ...blocks.region import Background, Region
 from ...blocks.sensitivity import MomentWeights, apart
 from ...blocks.shrinkage import clip_radius, operator_noise
 from ...budget import Allowance, Iterated, Part
@@ -20,15 +27,27 @@ from ...em import PrivateEM, SearchThenMean
 from ...ground import Ground, Preamble, PrivateFit
 from ...tape import given, held
 from ...tree import Array
+from ..kmeans.grid import MOST_AXES, MOST_CELLS
+from .coordinates import as_type, copies, in_data, prior_in_unit, to_unit, with_copies
 from .frame import PrivateGaussian, filled, frame_parts, frame_size, only_variances, pack
+from .log_density import RATIOS, ContestQuery, RatioQuery, forecast_weight, weight_of
 from .m_step import Prior
 from .model import Mixture
 from .private_m_step import Estimate, PrivateMixtureModel, halved
 from .query import TAIL, releases
+from .start import from_grid
+from .structure import FAR, MOST_ITERATIONS, NEAR, Structure, choose
 
 _FRAME_SHARE = (0.045, 0.105)
-# More iterations than this never helped.
-MOST_ITERATIONS = 30
+# Of what the preamble leaves: a question about how large a background should be.
+_BACKGROUND_SHARE = 0.02
+# Of what all these leave: a grid to start from, one that sees all columns or not; and the contest.
+_GRID_SHARES = (0.2, 0.05)
+_CONTEST_SHARE = 0.02
+# No record says more than so many nats in a contest.
+_LIMIT = 4.0
+# The part of the iterations before the contest.
+_BEFORE = 0.75
 # The part of the iterations before averaging.
 _SEARCH = 0.6
 # Until iterates are averaged, steps are so much longer than EM's.
@@ -39,50 +58,8 @@ _SETTLE = 3
 _TOLERATED = 0.02
 # Relative noise on a pooled covariance below which it need not be released in every iteration.
 _SHARP = 0.05
-# Relative noise on a covariance, all budget in one release, beyond which a simpler one is better.
-_MOST_NOISE = 0.6
 # The least and the most that lost components weigh together; between, a deviation of a count.
 _BACKGROUND = (0.005, 0.1)
-# Variances of a given start, in unit coordinates.
-_NARROWEST, _WIDEST = 1e-12, 1e12
-
-
-@dataclass(frozen=True)
-class Structure:
-    """What the noise supports: ``single``, ``tied`` or the type asked for; iterations."""
-
-    covariance_type: str
-    single: bool
-    iterations: int
-
-    @property
-    def name(self) -> str:
-        """In a word: what the fit really has."""
-        return "single" if self.single else self.covariance_type
-
-
-def choose(
-    covariance_type: str,
-    components: int,
-    d: int,
-    count: float,
-    sensitivity: float,
-    n_iter: int | None,
-    max_iter: int = MOST_ITERATIONS,
-) -> Structure:
-    """Choose structure and iterations (at most ``max_iter``) from the noise level alone.
-
-    ``sensitivity``: noise deviation of a second-moment entry if the whole EM budget went into one
-    release.
-    """
-    full = float(operator_noise(d, sensitivity)) / (count / components)
-    if covariance_type in ("diag", "spherical"):
-        full /= math.sqrt(d / 2) * 2
-    pooled = full / components
-    tied = covariance_type == "full" and full > _MOST_NOISE
-    level = pooled if tied else full
-    iterations = n_iter or min(int(np.clip((0.7 / level) ** 2, 3, MOST_ITERATIONS)), max_iter)
-    return Structure("tied" if tied else covariance_type, pooled > _MOST_NOISE, iterations)
 
 
 @dataclass(frozen=True)
@@ -105,7 +82,8 @@ class PrivateMixturePlan(Iterated):
         Whether fewer parameters than asked for may be fitted where noise would drown them.
     max_iter : int
     background : bool or "auto"
-        Whether the density has a background.
+        Whether the fit asks how large a uniform background should be; ``"auto"``: the whitened
+        recipe does, those of the papers do not.
     """
 
     preamble: Preamble
@@ -125,38 +103,87 @@ class PrivateMixturePlan(Iterated):
         d = self.preamble.d
         parts = self.preamble.parts()
         left = 1.0 - self.preamble.share()
+        if self._above:
+            parts.append(Part("background", left * _BACKGROUND_SHARE, [("gaussian", len(RATIOS))]))
+            left *= 1 - _BACKGROUND_SHARE
         if self.start is None and not self.preamble.pure:
             size = frame_size(d, only_variances(self.covariance_type, d))
             parts += frame_parts(left, _FRAME_SHARE, (size, size))
             left *= 1 - sum(_FRAME_SHARE)
+        if self._single:
+            return [*parts, Part("em", left, [("gaussian", frame_size(d, self._flat))])]
+        rest = left
+        if self._gridded:
+            share = left * _GRID_SHARES[not self._seen_whole]
+            parts.append(Part("grid", share, [("gaussian", MOST_CELLS)]))
+            rest -= share
+        if self._contested:
+            share = left * _CONTEST_SHARE
+            parts.append(Part("contest", share, [("gaussian", 1)]))
+            rest -= share
         each = releases(self.recipe, self.covariance_type, self.components, d)
-        return [*parts, Part("em", left, each * self.planned)]
+        return [*parts, Part("em", rest, each * self.planned)]
 
     @property
     def _whitened(self) -> bool:
         return self.recipe == "whitened"
 
+    @property
+    def _above(self) -> bool:
+        """Whether the density lies above a background."""
+        return self._whitened if self.background == "auto" else bool(self.background)
+
+    @property
+    def _flat(self) -> bool:
+        return only_variances(self.covariance_type, self.preamble.d)
+
+    @property
+    def _free(self) -> bool:
+        """Whether the fit may turn into one Gaussian."""
+        given = self.start is not None or self.prior is not None
+        return self._whitened and self.choose_structure and not given
+
+    @property
+    def _single(self) -> bool:
+        """Whether one Gaussian is all that was asked for."""
+        return self._free and self.components == 1 and self.n_iter is None
+
+    @property
+    def _gridded(self) -> bool:
+        return self._whitened and self.components > 1 and self.start is None and not self._flat
+
+    @property
+    def _seen_whole(self) -> bool:
+        """Whether the grid sees all columns: EM then starts near its end."""
+        return self._gridded and self.preamble.d <= MOST_AXES
+
+    @property
+    def _contested(self) -> bool:
+        return self._free and self.components > 1
+
     def stages(self, allowance: Allowance) -> Generator[Stage, Release[Any], PrivateFit[Mixture]]:
         """Generate the stages."""
         ground = yield from self.preamble.stages(allowance)
-        mixture, structure = yield from self._fit(ground)
-        mixture = _with_copies(mixture, self.covariance_type)
-        # From unit coordinates to the data's.
-        region = ground.region
-        mixture = _scaled(mixture, region.to_data(mixture.means), region.scale)
-        return PrivateFit(mixture, ground, structure.iterations, structure.name)
+        fit = self._fit(ground) if self._whitened else self._by_recipe(ground)
+        mixture, structure = yield from fit
+        mixture = in_data(with_copies(mixture, self.covariance_type), ground.region)
+        weight = 0.0
+        if self._above:
+            weight = yield from self._background(mixture, ground)
+        return PrivateFit(mixture, ground, structure.iterations, structure.name, weight)
 
-    def _fit(self, ground: Ground) -> Generator[Stage, Release[Any], tuple[Mixture, Structure]]:
-        """A mixture in unit coordinates."""
-        region, k = ground.region, self.components
-        flat = only_variances(self.covariance_type, region.d)
-        frame = PrivateGaussian(ground, flat)
+    def _by_recipe(
+        self, ground: Ground
+    ) -> Generator[Stage, Release[Any], tuple[Mixture, Structure]]:
+        """A mixture in unit coordinates, as the papers have it: frame and EM."""
+        region = ground.region
+        overall: tuple[Array, Array] | None = None
         if self.start is not None:
-            overall, state = None, _to_unit(self.start, region)
+            state = to_unit(self.start, region)
         else:
             # Gaussian noise has no place in a pure fit, whose bounds are given: they are filled.
-            pure = self.preamble.pure
-            overall = filled(region, flat) if pure else (yield from given(frame.stages()))
+            frame, pure = PrivateGaussian(ground, self._flat), self.preamble.pure
+            overall = filled(region, self._flat) if pure else (yield from given(frame.stages()))
             state = held(partial(self._pack, *overall, region))
         w = self._weights(region)
         structure = held(partial(self._structure, state, w, ground))
@@ -167,13 +194,93 @@ class PrivateMixturePlan(Iterated):
             # (Where shares may not change after the count: with as much noise as a mixture's.)
             releases_left = 1 if ground.allowance.adaptive else structure.iterations
             overall = yield from frame.refine(*overall, releases_left)
-            return as_type(_copies(*overall, k), self.covariance_type), structure
-        end = yield from self._em(as_type(state, structure.covariance_type), w, structure, ground)
-        if not self._whitened:
-            return end.mixture, structure
-        if overall is None or self.covariance_type == "tied":
+            return as_type(copies(*overall, self.components), self.covariance_type), structure
+        em = self._em(as_type(state, structure.covariance_type), w, structure, ground)
+        return (yield from em.stages()).mixture, structure
+
+    def _fit(self, ground: Ground) -> Generator[Stage, Release[Any], tuple[Mixture, Structure]]:
+        """A mixture in unit coordinates."""
+        region, w = ground.region, self._weights(ground.region)
+        structure = held(partial(self._structure, None, w, ground))
+        if self.start is not None:
+            start = as_type(to_unit(self.start, region), structure.covariance_type)
+            end = yield from self._em(start, w, structure, ground).stages()
             return halved(end.mixture, end.lost, apart=0.0), structure
-        return self._with_background(end, _copies(*overall, 1)), structure
+        frame = PrivateGaussian(ground, self._flat)
+        overall = yield from given(frame.stages())
+        if self._single or (self._free and structure.single):
+            return (yield from self._one_gaussian(overall, structure, ground))
+        state = yield from given(self._started(*overall, ground))
+        em = self._em(as_type(state, structure.covariance_type), w, structure, ground)
+        before = em.iterations
+        if self._contested:
+            before -= max(1, int((1 - _BEFORE) * em.iterations))
+        estimate = yield from em.steps(em.start, range(before))
+        if self._contested:
+            found = self._finished(estimate, overall)
+            contest = self._contest(found, copies(*overall, 1), ground)
+            ahead = yield from given(contest)
+            if not ahead:
+                rest = em.iterations / (em.iterations - before)
+                overall = yield from frame.refine(*overall, rest)
+                single = replace(structure, single=True, iterations=before + 1)
+                return as_type(copies(*overall, self.components), self.covariance_type), single
+        estimate = yield from em.steps(estimate, range(before, em.iterations))
+        return self._finished(em.path.end(estimate), overall), structure
+
+    def _started(
+        self, centre: Array, covariance: Array, ground: Ground
+    ) -> Generator[Stage, Release[Any], Mixture]:
+        if not self._gridded:
+            return self._pack(centre, covariance, ground.region)
+        k, whole = self.components, self._seen_whole
+        return (yield from from_grid(centre, covariance, k, ground, self.rng, whole))
+
+    def _one_gaussian(
+        self, overall: tuple[Array, Array], structure: Structure, ground: Ground
+    ) -> Generator[Stage, Release[Any], tuple[Mixture, Structure]]:
+        """One Gaussian, measured with all that is left.
+
+        Where shares may not change after the count: with as much noise as a mixture's iteration.
+        """
+        releases_left = 1
+        if ground.allowance.adaptive:
+            ground = replace(ground, allowance=ground.allowance.merged("em", "grid", "contest"))
+        elif not self._single:
+            releases_left = structure.iterations
+        frame = PrivateGaussian(ground, self._flat)
+        overall = yield from frame.refine(*overall, releases_left)
+        structure = replace(structure, single=self.components > 1, iterations=1)
+        return as_type(copies(*overall, self.components), self.covariance_type), structure
+
+    def _contest(
+        self, mixture: Mixture, one: Mixture, ground: Ground
+    ) -> Generator[Stage, Release[Any], bool]:
+        """Whether records are more likely under a mixture than under one Gaussian.
+
+        By more than a mixture gains on records it was fitted to (Akaike).
+        """
+        region, count = ground.region, ground.count
+        weight = forecast_weight(region.d, ground.allowance.base, count)
+        flat = Background(weight, region)
+        both = [replace(in_data(m, region), background=flat) for m in (mixture, one)]
+        query = ContestQuery(both[0], both[1], _LIMIT, ground.cap_weight)
+        release = yield ground.stage(query, "contest")
+        gain = float(release.statistics.total[0]) / count
+        return gain > (mixture.n_parameters - one.n_parameters) / count
+
+    def _background(
+        self, mixture: Mixture, ground: Ground
+    ) -> Generator[Stage, Release[Any], float]:
+        query = RatioQuery(mixture, ground.region, RATIOS, ground.cap_weight)
+        release = yield ground.stage(query, "background")
+        return weight_of(release.statistics.counts, release.spread, ground.count)
+
+    def _finished(self, end: Estimate, overall: tuple[Array, Array]) -> Mixture:
+        """The mixture, and what becomes of components that noise has swallowed."""
+        if self.covariance_type == "tied" or end.mixture.covariance_type == "tied":
+            return halved(end.mixture, end.lost, apart=0.0)
+        return self._with_background(end, copies(*overall, 1))
 
     def _weights(self, region: Region) -> MomentWeights:
         if self._whitened:
@@ -184,7 +291,7 @@ class PrivateMixturePlan(Iterated):
 
     def _em(
         self, start: Mixture, w: MomentWeights, structure: Structure, ground: Ground
-    ) -> Generator[Stage, Release[Any], Estimate]:
+    ) -> PrivateEM[Estimate]:
         search, sharp = int(_SEARCH * structure.iterations), False
         path: SearchThenMean[Estimate] = SearchThenMean(search)
         if self._whitened:
@@ -194,20 +301,19 @@ class PrivateMixturePlan(Iterated):
             ground,
             self.recipe,
             w,
-            None if self.prior is None else _prior_in_unit(self.prior, ground.region),
+            None if self.prior is None else prior_in_unit(self.prior, ground.region),
             search if sharp else None,
         )
         each = len(releases(self.recipe, structure.covariance_type, *start.means.shape))
         noise = ground.noise("em", each * structure.iterations)
-        em = PrivateEM(model, Estimate(model, start), structure.iterations, lambda t: noise, path)
-        return (yield from em.stages())
+        return PrivateEM(model, Estimate(model, start), structure.iterations, lambda t: noise, path)
 
     def _alike(
         self, structure: Structure, ground: Ground
     ) -> Generator[Stage, Release[Any], Mixture]:
         """One Gaussian by the same recipe, as often as there are components."""
         one = replace(self, components=1, n_iter=structure.iterations, choose_structure=False)
-        found, _ = yield from one._fit(ground)
+        found, _ = yield from one._by_recipe(ground)
         k, tied = self.components, found.covariance_type == "tied"
         covariances = found.covariances if tied else np.repeat(found.covariances, k, axis=0)
         means = np.repeat(found.means, k, axis=0)
@@ -217,7 +323,7 @@ class PrivateMixturePlan(Iterated):
         """Lost components as the Gaussian of all records, if the shape asked for allows it."""
         assert end.moments is not None
         kind, weight = self.covariance_type, float(np.clip(end.moments.hidden, *_BACKGROUND))
-        return background(_with_copies(end.mixture, kind), end.lost, as_type(overall, kind), weight)
+        return background(with_copies(end.mixture, kind), end.lost, as_type(overall, kind), weight)
 
     def _widened(
         self, w: MomentWeights, structure: Structure, ground: Ground
@@ -236,25 +342,27 @@ class PrivateMixturePlan(Iterated):
             r = math.hypot(r, math.sqrt(2 * math.log(k)))
         return MomentWeights.balanced(d, r), sharp
 
-    def _structure(self, state: Mixture, w: MomentWeights, ground: Ground) -> Structure:
-        """Look at the noise of a second-moment entry, in the coordinates of the start."""
-        (k, d), kind, allowance = state.means.shape, self.covariance_type, ground.allowance
+    def _structure(self, state: Mixture | None, w: MomentWeights, ground: Ground) -> Structure:
+        """Look at the noise of a second-moment entry, in the coordinates of a start or whitened."""
+        k, d = self.components, self.preamble.d
+        kind, allowance = self.covariance_type, ground.allowance
         each = releases(self.recipe, kind, k, d)
         bound = w.l2(allowance.neighbours)
         if len(each) > 1:
             bound = apart("second", each[-1][0], kind, allowance.neighbours, d, w.radius)
         noise = bound * allowance.multiplier("em", len(each)) / w.w2
-        if not self._whitened:
-            noise *= float(np.sum(state.whiteners**2)) / (len(state.whiteners) * d)
+        if state is not None:
+            noise *= float(np.sum(state.whiteners**2)) / (k * d)
         n_iter = self.n_iter if allowance.adaptive else self.planned
-        chosen = choose(kind, k, d, ground.count, noise, n_iter, self.max_iter)
+        bears = NEAR if self._seen_whole else FAR
+        chosen = choose(kind, k, d, ground.count, noise, n_iter, self.max_iter, bears)
         if self.choose_structure:
             return chosen
         return replace(chosen, covariance_type=kind, single=False)
 
     def _pack(self, centre: Array, covariance: Array, region: Region) -> Mixture:
         means = region.inside(pack(centre, covariance, self.components, self.rng))
-        return replace(_copies(centre, 0.5 * covariance, self.components), means=means)
+        return replace(copies(centre, 0.5 * covariance, self.components), means=means)
 
 
 def background(state: Mixture, lost: NDArray[np.bool_], overall: Mixture, weight: float) -> Mixture:
@@ -280,66 +388,3 @@ def background(state: Mixture, lost: NDArray[np.bool_], overall: Mixture, weight
         seen = np.where(lost, 0.0, weights)
         weights = np.where(lost, weight / lost.sum(), (1 - weight) * seen / seen.sum())
     return replace(state, weights=weights, means=means, covariances=covariances)
-
-
-def _copies(mean: Array, covariance: Array, k: int) -> Mixture:
-    """One Gaussian as often as there are components; its covariance a matrix or a diagonal."""
-    kind = "full" if covariance.ndim == 2 else "diag"
-    return Mixture(kind, np.full(k, 1 / k), np.stack([mean] * k), np.stack([covariance] * k))
-
-
-def as_type(state: Mixture, covariance_type: str) -> Mixture:
-    """A start with full covariances, or diagonal ones, as a mixture of another covariance type."""
-    c = state.covariances
-    if state.covariance_type == "diag" and covariance_type == "spherical":
-        return replace(state, covariance_type=covariance_type, covariances=c.mean(axis=1))
-    if state.covariance_type != "full" or covariance_type == "full":
-        return state
-    match covariance_type:
-        case "tied":
-            c = c.mean(axis=0)
-        case "diag":
-            c = np.diagonal(c, axis1=1, axis2=2).copy()
-        case _:
-            c = np.trace(c, axis1=1, axis2=2) / c.shape[1]
-    return replace(state, covariance_type=covariance_type, covariances=c)
-
-
-def _with_copies(mixture: Mixture, covariance_type: str) -> Mixture:
-    """The same density with covariances of the shape that was asked for."""
-    if mixture.covariance_type == covariance_type:
-        return mixture
-    copies = np.stack([mixture.covariances] * len(mixture.means))
-    return replace(mixture, covariance_type=covariance_type, covariances=copies)
-
-
-def _scaled(mixture: Mixture, means: Array, factor: Array) -> Mixture:
-    match mixture.covariance_type:
-        case "full" | "tied":
-            covariances = mixture.covariances * np.outer(factor, factor)
-        case "diag":
-            covariances = mixture.covariances * factor**2
-        case _:
-            covariances = mixture.covariances * factor[0] ** 2
-    return replace(mixture, means=means, covariances=covariances)
-
-
-def _prior_in_unit(prior: Prior, region: Region) -> Prior:
-    scatter = prior.scatter / np.outer(region.scale, region.scale)
-    return replace(prior, mean=(prior.mean - region.centre) / region.scale, scatter=scatter)
-
-
-def _to_unit(mixture: Mixture, region: Region) -> Mixture:
-    """A mixture in unit coordinates, pulled into the region, deviations within public limits.
-
-    A start that is off by more says nothing, and rounding would have no bound under it.
-    """
-    means = region.inside((mixture.means - region.centre) / region.scale)
-    scaled = _scaled(mixture, means, 1.0 / region.scale)
-    if mixture.covariance_type in ("diag", "spherical"):
-        return replace(scaled, covariances=np.clip(scaled.covariances, _NARROWEST, _WIDEST))
-    values, vectors = np.linalg.eigh(scaled.covariances)
-    if values.min() >= _NARROWEST and values.max() <= _WIDEST:
-        return scaled
-    values = np.clip(values, _NARROWEST, _WIDEST)[..., None, :]
-    return replace(scaled, covariances=(vectors * values) @ np.swapaxes(vectors, -1, -2))

@@ -133,10 +133,22 @@ _SIGNAL = 2.0
 _CORE, _GROWTH = 2.0, 2.0
 # No axis is cut into fewer cells than this.
 _FEWEST = 3
-_MOST_AXES = 3
+MOST_AXES = 3
 _POINTS = 4096
 # So many columns of a diagonal frame tell centres apart.
 _COLUMNS = 64
+
+
+@dataclass(frozen=True)
+class Cloud:
+    """Points in unit coordinates that stand for the records, and their weights.
+
+    ``kept``: how much of what the counts say is in them, between zero (it is noise) and one.
+    """
+
+    points: Array
+    weights: Array
+    kept: float
 
 
 @dataclass(frozen=True)
@@ -151,6 +163,8 @@ class GridStart:
     clusters : int
     rng : numpy.random.Generator
         For points within cells and for k-means++: on public numbers.
+    points : int
+        About how many stand for the records.
     """
 
     ground: Ground
@@ -158,15 +172,24 @@ class GridStart:
     covariance: Array
     clusters: int
     rng: np.random.Generator
+    points: int = _POINTS
 
     def stages(self) -> Generator[Stage, Release[Any], tuple[Array, float]]:
         """Generate the stage."""
         if self.covariance.ndim == 1:
             return (yield from self._along_columns())
+        cloud = yield from self.cloud()
+        return self._centres(cloud)
+
+    def cloud(self) -> Generator[Stage, Release[Any], Cloud]:
+        """Points in unit coordinates that stand for the records, and their weights.
+
+        Generates the stage; the covariance is a matrix.
+        """
         values, vectors = np.linalg.eigh(self.covariance)
         order = np.argsort(-values, kind="stable")
         axes = vectors[:, order].T
-        return (yield from self._start(values[order], axes, axes, self))
+        return (yield from self._cloud(values[order], axes, axes, self))
 
     def _along_columns(self) -> Generator[Stage, Release[Any], tuple[Array, float]]:
         """The start among the longest columns, and what the others add to distances."""
@@ -176,25 +199,29 @@ class GridStart:
         among = replace(self, ground=replace(self.ground, region=part), middle=self.middle[longest])
         axes = np.zeros((len(longest), whole.d))
         axes[:, longest] = some
-        found, square = yield from self._start(self.covariance[longest], axes, some, among)
+        cloud = yield from self._cloud(self.covariance[longest], axes, some, among)
+        found, square = self._centres(cloud)
         centres = np.tile(self.middle, (self.clusters, 1))
         centres[:, longest] = found
         others = float(np.sum(np.delete(self.covariance, longest)))
         return whole.inside(centres), square + others
 
-    def _start(
+    def _cloud(
         self, values: Array, axes: Array, some: Array, among: GridStart
-    ) -> Generator[Stage, Release[Any], tuple[Array, float]]:
+    ) -> Generator[Stage, Release[Any], Cloud]:
         """Count along ``axes``; the rest among some columns, where the axes are called ``some``."""
         deviations = np.sqrt(np.maximum(values, 1e-12))
-        edges = held(lambda: among._edges(deviations[:_MOST_AXES], some[:_MOST_AXES]))
+        edges = held(lambda: among._edges(deviations[:MOST_AXES], some[:MOST_AXES]))
         region, cap = self.ground.region, self.ground.cap_weight
         query = GridQuery(region, self.middle, axes[: len(edges)], edges, cap)
         release = yield self.ground.stage(query, "grid")
         counts: CellCounts = release.statistics
-        mass = self._mass(counts.counts, release.spread, query, deviations)
+        mass, kept = self._mass(counts.counts, release.spread, query, deviations)
         points, cell = held(lambda: among._points(query, mass > 0, deviations, some))
-        weights = mass[cell]
+        return Cloud(points, mass[cell], kept)
+
+    def _centres(self, cloud: Cloud) -> tuple[Array, float]:
+        points, weights = cloud.points, cloud.weights
         tries = int(np.clip(2**24 // (len(points) * self.clusters), 2, 8))
         return settled(
             lambda: weighted_kmeans(points, weights, self.clusters, self.rng, tries),
@@ -219,8 +246,12 @@ class GridStart:
             best = tuple(used) or best
         return best
 
-    def _mass(self, counts: Array, sigma: float, query: GridQuery, deviations: Array) -> Array:
+    def _mass(
+        self, counts: Array, sigma: float, query: GridQuery, deviations: Array
+    ) -> tuple[Array, float]:
         """Probabilities of cells: drawn to the Gaussian's by James and Stein, made a law.
+
+        And how much of what differs from the Gaussian was kept.
 
         Far from the middle a few records that are noise would draw a centre of their own: cells
         there count for what the Gaussian says unless they stand out of all noise.
@@ -235,13 +266,13 @@ class GridStart:
         least = sigma * math.sqrt(2 * math.log(max(query.size, 2)))
         away = np.where(far & (counts < least), 0.0, counts - prior)
         kept = max(0.0, 1.0 - query.size * sigma**2 / max(float(away @ away), 1e-300))
-        return _to_simplex((prior + kept * away) / self.ground.count)
+        return _to_simplex((prior + kept * away) / self.ground.count), kept
 
     def _points(
         self, query: GridQuery, used: NDArray[np.bool_], deviations: Array, axes: Array
     ) -> tuple[Array, NDArray[np.int64]]:
         """Points that stand for the records, as many in each cell that is used; their cells."""
-        each = max(1, max(_POINTS, 20 * self.clusters) // query.size)
+        each = max(1, max(self.points, 20 * self.clusters) // query.size)
         cell = np.repeat(np.arange(query.size), each)
         along = self.rng.standard_normal((len(cell), len(deviations))) * deviations
         for axis, index in enumerate(np.unravel_index(cell, query.shape)):

@@ -19,10 +19,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ...blocks.bounded_sums import BoundedSum, Cell, InRegion, OuterSum, one_group
+from ...blocks.bounded_sums import BoundedSum, Cell, InRegion, OuterSum
 from ...blocks.conditions import ordinary
 from ...blocks.gradient import Gradient
 from ...blocks.region import Region
+from ...blocks.sensitivity import one_group
 from ...core import Block, Group, Scratch
 from ...linalg import gamma
 from ...tree import Array

@@ -17,8 +17,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from ...blocks import conditions
-from ...blocks.bounded_sums import OuterSum, one_group
+from ...blocks.bounded_sums import OuterSum
 from ...blocks.region import Region
+from ...blocks.sensitivity import one_group
 from ...core import Block, Group, Scratch
 from ...linalg import U, gamma, smat
 from ...tree import Array

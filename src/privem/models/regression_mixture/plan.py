@@ -27,7 +27,7 @@ from ...noise.exact import Exact
 from ...tape import given, held
 from ...tree import Array
 from ..gaussian_mixture.frame import PrivateGaussian, frame_parts, pack
-from ..gaussian_mixture.private_plan import MOST_ITERATIONS, Structure, choose
+from ..gaussian_mixture.structure import MOST_ITERATIONS, Structure, choose
 from .directions import ResidualDirections, apart_along
 from .model import Bounded, RegressionMixtureModel, Regressions
 

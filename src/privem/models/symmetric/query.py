@@ -23,10 +23,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from ...blocks import conditions
-from ...blocks.bounded_sums import BoundedSum, Cell, InRegion, OuterSum, one_group
+from ...blocks.bounded_sums import BoundedSum, Cell, InRegion, OuterSum
 from ...blocks.bounding import Clip
 from ...blocks.gradient import Gradient
 from ...blocks.region import Region
+from ...blocks.sensitivity import one_group
 from ...core import Block, Group, Scratch
 from ...linalg import U, gamma
 from ...tree import Array

@@ -1,0 +1,214 @@
+"""What a private fit asks about mixtures it has: which of two fits better, and how badly one does.
+
+Both questions are about log-densities of records under public mixtures, in the data's coordinates.
+
+*A contest.* A record adds clip(log p(x) - log q(x), -c, c): a number in [-c, c], so that adding or
+removing a record moves the sum by at most c, and replacing one by at most 2 c. Both densities have
+a background, so that neither is ever far below what the region alone says.
+
+*The ratio to the uniform density.* The profile (:mod:`privem.blocks.profile`) of log p(x) - log u,
+where u is the uniform density on the region: it says how large a background should be.
+
+Either number is computed by sums and products of single numbers in a fixed order and then by exp
+and log, whose last digits may depend on where in a block a record stands: ``rounding`` covers that.
+Proof: ``docs/proofs/contest.md``.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import logsumexp
+
+from ...blocks import conditions
+from ...blocks.log_density import EXP_ERROR, log_density
+from ...blocks.profile import ProfileQuery
+from ...blocks.region import Region
+from ...blocks.robust_mean import MeanSums
+from ...blocks.sensitivity import UP, capped, moved
+from ...core import Block, Group, Scratch
+from ...linalg import gamma
+from ...tree import Array
+from .model import Mixture
+
+# Far beyond any record, and still a number when whitened and squared.
+_HUGE = 1e100
+
+
+@dataclass(frozen=True)
+class GaussianLogDensity:
+    """The log-density of a mixture, computed number by number."""
+
+    mixture: Mixture
+
+    @property
+    def peak(self) -> float:
+        """No density is above the sum of the components' peaks, and of the background."""
+        with np.errstate(divide="ignore"):
+            peaks = self.mixture.constants
+        flat = self.mixture.background
+        return float(logsumexp(peaks if flat is None else np.append(peaks, flat.level)))
+
+    def log_joint(self, X: Array, scratch: Scratch) -> Array:
+        """Log joint density (K, b) of component and record; no matrix products.
+
+        Under a background, which is one more component, records are clamped to its region first.
+        """
+        b, count, flat = len(X), len(self.mixture.means), self.mixture.background
+        joint = scratch.take("joint", (count + (flat is not None), b))
+        x, z = scratch.take("moved", X.T.shape), scratch.take("white", (b,))
+        term = scratch.take("term", (b,))
+        with np.errstate(all="ignore"):
+            if flat is not None:
+                X, joint[count] = flat.clamped(X, scratch), flat.level
+            for k, (mean, w) in enumerate(
+                zip(self.mixture.means, self.mixture.whiteners, strict=True)
+            ):
+                np.subtract(X.T, mean[:, None], out=x)
+                np.clip(x, -_HUGE, _HUGE, out=x)
+                joint[k] = 0.0
+                for j in range(len(mean)):
+                    if w.ndim == 1:
+                        np.multiply(x[j], w[j], out=z)
+                    else:
+                        z[:] = 0.0
+                        for i in np.flatnonzero(w[j]):
+                            np.multiply(x[i], w[j, i], out=term)
+                            z += term
+                    np.multiply(z, z, out=term)
+                    joint[k] += term
+                joint[k] *= -0.5
+                joint[k] += self.mixture.constants[k]
+        return joint
+
+
+@dataclass(frozen=True)
+class ContestQuery:
+    """How much more likely records are under one mixture than under another.
+
+    Parameters
+    ----------
+    first, second : Mixture
+        Each with a background on the same region.
+    limit : float
+        c: no record says more.
+    cap_weight : float
+    """
+
+    first: Mixture
+    second: Mixture
+    limit: float
+    cap_weight: float = 1.0
+    block_rows: int = 4088
+    travels = ("first", "second", "limit", "cap_weight")
+
+    def contributions(self, block: Block, scratch: Scratch) -> Array:
+        """What each record of a block adds, (b,), before weights."""
+        first, second = (
+            log_density(GaussianLogDensity(mixture), block.X, scratch)
+            for mixture in (self.first, self.second)
+        )
+        # fmax: what is not a number becomes the lower limit.
+        return np.minimum(np.fmax(first - second, -self.limit), self.limit)
+
+    def __call__(self, block: Block, scratch: Scratch) -> MeanSums:
+        """Sum a block."""
+        f = self.contributions(block, scratch)
+        weight = capped(block.weight, self.cap_weight, len(f))
+        return MeanSums(np.atleast_1d(f.sum() if weight is None else f @ weight))
+
+    def groups(self, neighbours: str) -> list[Group]:
+        """A record adds a number in [-c, c]; two of them are at most 2 c apart."""
+        bound = self.limit * moved(neighbours, 1.0, 2.0) * self.cap_weight * UP
+        return [Group("contest", slice(0, 1), bound)]
+
+    def rounding(self, rows: float) -> float:
+        """Both log-densities may be moved a little; and a rounding per row of a block."""
+        off = sum(EXP_ERROR * (1 + _largest(m)) for m in (self.first, self.second))
+        off = min(off, 2 * self.limit)
+        return rows * self.cap_weight * (off + gamma(self.block_rows + 32) * (self.limit + off))
+
+    def check(self, d: int, private: bool) -> None:
+        """Valid mixtures above one background region, and a limit."""
+        for mixture in (self.first, self.second):
+            conditions.need(mixture.background is not None)
+            mixture.check(d, background=True)
+        conditions.ordinary(self.limit, self.cap_weight)
+
+
+def _largest(mixture: Mixture) -> float:
+    """No log-density in the region is larger: the background is a floor, peaks are a ceiling."""
+    assert mixture.background is not None
+    return max(abs(mixture.background.level), abs(GaussianLogDensity(mixture).peak))
+
+
+@dataclass(frozen=True)
+class RatioQuery(ProfileQuery):
+    """The profile of log p - log u, u the uniform density on the region.
+
+    Parameters
+    ----------
+    mixture : Mixture
+        Without a background.
+    region : Region
+    grid : array of shape (J + 1,)
+        Increasing.
+    cap_weight : float
+    """
+
+    mixture: Mixture
+    region: Region
+    grid: Array
+    cap_weight: float = 1.0
+    block_rows: int = 4088
+    travels = ("mixture", "region", "grid", "cap_weight")
+
+    def values(self, block: Block, scratch: Scratch) -> Array:
+        """Log-densities, from that of the uniform density on."""
+        x = scratch.take("inside", block.X.T.shape)
+        x[:] = block.X.T
+        self.region.clamp(x)
+        density = GaussianLogDensity(self.mixture)
+        return log_density(density, x.T, scratch) + self.region.log_volume
+
+    @property
+    def value_error(self) -> float:
+        """Of log-densities whose ratio is within the grid."""
+        size = float(np.abs(self.grid[[0, -1]]).max())
+        return EXP_ERROR * (1 + abs(self.region.log_volume) + size)
+
+    def check(self, d: int, private: bool) -> None:
+        """Any mixture: whatever it is, a record adds hats that sum to one."""
+        self.mixture.check(d)
+        self.region.check(d, data=True)
+        self.check_profile()
+
+
+# Ratios at which the profile is taken. Below the first only the background explains a record, above
+# the last only the mixture does, whatever the ratio: few points, and so little noise.
+RATIOS = np.array([-6.0, -3.0, -1.0, 0.0, 1.0, 3.0, 6.0])
+LEAST, MOST = 0.005, 0.995
+
+
+def weight_of(counts: Array, deviation: float, count: float) -> float:
+    """The weight of a background, from the profile over :data:`RATIOS` and its noise.
+
+    The weight that makes the records most likely, and a deviation of it more: a background that is
+    too small may cost any number of nats, one that is too large costs what it takes.
+    """
+    tried = 1 / (1 + np.exp(np.linspace(math.log(1 / LEAST - 1), math.log(1 / MOST - 1), 401)))
+    gains = np.log(tried[:, None] + (1 - tried)[:, None] * np.exp(RATIOS))
+    best = float(tried[np.argmax(gains @ counts)])
+    return float(np.clip(best + math.sqrt(2.0) * deviation / count, LEAST, MOST))
+
+
+def forecast_weight(d: int, multiplier: float, count: float) -> float:
+    """A weight to expect before looking: ``multiplier`` is that of the whole budget's noise.
+
+    The relative noise on a mean, in units of the region, is in proportion to sqrt(d) multiplier /
+    count; where that is large, the mixture is noise.
+    """
+    q = 6 * math.sqrt(3 * d) * multiplier / count
+    return float(np.clip(q * q / (1 + q * q), LEAST, MOST))

@@ -1,0 +1,119 @@
+"""Where private EM starts: a mixture fitted to a noisy grid, and not to records.
+
+Lloyd's algorithm and EM are only as good as their start, and under noise they cannot try several.
+But noisy counts of the cells of a grid, once released, may be fitted as often as one likes
+(:mod:`privem.models.kmeans.grid`): exact EM runs on points that stand for the records, from several
+starts, and the best is kept. The grid sees the longest axes of the frame, in columns divided by
+their deviations; along the others, and where its counts drown in noise, the start is the frame's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from ...blocks.region import Region
+from ...blocks.shrinkage import soften
+from ...core import Release, Stage
+from ...ground import Ground
+from ...linalg import invert_cholesky
+from ...tree import Array
+from ..kmeans.grid import GridStart, weighted_kmeans
+from .model import Mixture
+
+# Runs of k-means++ before EM, in columns divided by deviations and in whitened coordinates; and
+# runs of EM from points drawn at random.
+_TRIES, _DRAWS = 2, 12
+_POINTS = 1024
+# Iterations of every run, and of the best few; the least gain of one.
+_SHORT, _LONG, _KEPT, _TOL = 6, 20, 3, 1e-3
+# The least variance of a component, along any axis, in units of the frame's.
+_NARROWEST = 0.05
+# The least variance on points, in the same units.
+_LEAST = 1e-2
+# The least weight of a component, in equal parts.
+_LEAST_WEIGHT = 0.2
+
+
+def from_grid(
+    centre: Array, covariance: Array, k: int, ground: Ground, rng: np.random.Generator, whole: bool
+) -> Generator[Stage, Release[Any], Mixture]:
+    """A mixture of k components with full covariances, in unit coordinates.
+
+    Generates the stage ``"grid"``; ``centre`` and ``covariance`` are the frame, in unit
+    coordinates. ``whole``: the grid sees all columns. Otherwise what it says about shapes is not
+    taken.
+    """
+    region = ground.region
+    unit = np.ones(region.d) if region.ball else np.sqrt(np.diag(covariance))
+    view = Region(region.centre, region.scale * unit, region.limit / unit, region.ball)
+    shape = covariance / np.outer(unit, unit)
+    grid = GridStart(replace(ground, region=view), centre / unit, shape, k, rng, _POINTS)
+    cloud = yield from grid.cloud()
+    points, weights = cloud.points, cloud.weights
+    starts = []
+    for turn in (np.eye(region.d), np.linalg.cholesky(np.linalg.inv(shape))):
+        centres, _ = weighted_kmeans(points @ turn, weights, k, rng, _TRIES)
+        starts.append(centres @ np.linalg.inv(turn))
+    chances = weights / weights.sum()
+    starts += [points[rng.choice(len(points), k, p=chances)] for _ in range(_DRAWS)]
+    tried = [_em(points, chances, _nearest(points, start), _SHORT) for start in starts]
+    tried.sort(key=lambda fit: -fit.value)
+    fits = [_em(points, chances, fit.share, _LONG) for fit in tried[:_KEPT]]
+    best = max(fits, key=lambda fit: fit.value)
+    lower = np.linalg.cholesky(shape)
+    inverse = np.linalg.inv(lower)
+    softened = [soften(inverse @ c @ inverse.T, _NARROWEST, 0.0, 1e3) for c in best.covariances]
+    kept = cloud.kept if whole else 0.0
+    # As far as the grid is noise: half of the frame's variance, and equal weights.
+    white = kept * np.stack(softened) + (1 - kept) * 0.5 * np.eye(region.d)
+    lower = unit[:, None] * lower
+    share = kept * best.weights + (1 - kept) / k
+    share = np.maximum(share, _LEAST_WEIGHT / k)
+    means = region.inside(best.means * unit)
+    return Mixture("full", share / share.sum(), means, lower @ white @ lower.T)
+
+
+@dataclass(frozen=True)
+class _Fit:
+    """A mixture of points: its log-likelihood, whose points are whose, and its parameters."""
+
+    value: float
+    share: Array
+    weights: Array
+    means: Array
+    covariances: Array
+
+
+def _nearest(points: Array, means: Array) -> Array:
+    """One for the nearest mean of each point, (n, K)."""
+    away = points[:, None] - means
+    nearest = np.argmin(np.einsum("nki,nki->nk", away, away), axis=1)
+    return np.asarray(np.equal(nearest[:, None], range(len(means))), dtype=np.float64)
+
+
+def _em(points: Array, chances: Array, share: Array, iterations: int) -> _Fit:
+    """EM with full covariances, from responsibilities (n, K)."""
+    (k, d), value = (share.shape[1], points.shape[1]), -np.inf
+    outer = (points[:, :, None] * points[:, None, :]).reshape(len(points), d * d)
+    for _ in range(iterations):
+        member = share * chances[:, None]
+        count = np.maximum(member.sum(axis=0), 1e-9)
+        means = member.T @ points / count[:, None]
+        second = (member.T @ outer / count[:, None]).reshape(k, d, d)
+        covariances = second - means[:, :, None] * means[:, None, :] + _LEAST * np.eye(d)
+        whiteners = invert_cholesky(covariances)
+        white = np.einsum("kij,nkj->nki", whiteners, points[:, None] - means)
+        joint = np.log(count) + np.log(np.diagonal(whiteners, axis1=1, axis2=2)).sum(axis=1)
+        joint = joint - 0.5 * np.einsum("nki,nki->nk", white, white)
+        top = joint.max(axis=1, keepdims=True)
+        share = np.exp(joint - top)
+        total = share.sum(axis=1, keepdims=True)
+        share /= total
+        before, value = value, float(chances @ (top + np.log(total))[:, 0])
+        if value - before < _TOL:
+            break
+    return _Fit(value, share, count / count.sum(), means, covariances)

@@ -1,0 +1,57 @@
+"""What the noise of a private fit supports: which structure, and how many iterations."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from ...blocks.shrinkage import operator_noise
+
+# More iterations than this never helped.
+MOST_ITERATIONS = 30
+# Relative noise on a covariance, all budget in one release, beyond which a simpler one is better.
+_MOST_NOISE = 0.6
+# Relative noise on a covariance in one iteration: as much as it bears where many iterations are
+# needed; and less where EM starts near its end, and noise is all that later ones add.
+FAR, NEAR = 0.7, 0.45
+
+
+@dataclass(frozen=True)
+class Structure:
+    """What the noise supports: ``single``, ``tied`` or the type asked for; iterations."""
+
+    covariance_type: str
+    single: bool
+    iterations: int
+
+    @property
+    def name(self) -> str:
+        """In a word: what the fit really has."""
+        return "single" if self.single else self.covariance_type
+
+
+def choose(
+    covariance_type: str,
+    components: int,
+    d: int,
+    count: float,
+    sensitivity: float,
+    n_iter: int | None,
+    max_iter: int = MOST_ITERATIONS,
+    noise: float = FAR,
+) -> Structure:
+    """Choose structure and iterations (at most ``max_iter``) from the noise level alone.
+
+    ``sensitivity``: noise deviation of a second-moment entry if the whole EM budget went into one
+    release. ``noise``: what an iteration bears.
+    """
+    full = float(operator_noise(d, sensitivity)) / (count / components)
+    if covariance_type in ("diag", "spherical"):
+        full /= math.sqrt(d / 2) * 2
+    pooled = full / components
+    tied = covariance_type == "full" and full > _MOST_NOISE
+    level = pooled if tied else full
+    iterations = n_iter or min(int(np.clip((noise / level) ** 2, 3, MOST_ITERATIONS)), max_iter)
+    return Structure("tied" if tied else covariance_type, pooled > _MOST_NOISE, iterations)
