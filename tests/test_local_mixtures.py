@@ -20,7 +20,8 @@ from privem.data import ArrayRows, read_file
 from privem.data.table import Table
 from privem.linalg import smat
 from privem.local import Crowd, OnDevices, Personal, Rounds, Server, message, messages
-from privem.models.categorical_mixture.model import ClassQuery, PairsQuery
+from privem.models.categorical_mixture.model import ClassQuery
+from privem.models.categorical_mixture.pairs import PairsQuery
 from privem.models.gaussian_mixture.model import Mixture
 from privem.models.gaussian_mixture.query import BoundedQuery
 from privem.models.regression_mixture.directions import ResidualDirections

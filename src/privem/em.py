@@ -8,7 +8,7 @@ go while searching, and which iterates are averaged in the end.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Generic, Protocol, Self, TypeVar
@@ -18,6 +18,7 @@ import numpy as np
 from .core import ExactModel, Model, Noise, Query, Release, Stage
 from .noise.exact import Exact
 from .tape import given, held
+from .tree import Array, map_leaves
 
 State = TypeVar("State")
 
@@ -213,3 +214,64 @@ class PrivateEM(Generic[State]):
 
     def _asked(self, state: State, t: int) -> tuple[State, Query[Any]]:
         return state, self.model.query(state, t)
+
+
+@dataclass(frozen=True)
+class PooledEM(Generic[State]):
+    """Private EM whose late iterations pool their releases: the result is the M-step of their mean.
+
+    For M-steps that are far from linear in their noise, such as those that raise probabilities to
+    a floor: what noise does to the mean of several releases is less than what it does to each. All
+    M-steps of pooled releases start from the state at which pooling began, whose noise is another.
+
+    Parameters
+    ----------
+    model, start, iterations, noise, name : as those of :class:`PrivateEM`
+    first : int
+        The iteration from which on releases are pooled, at least one before ``iterations``.
+    """
+
+    model: Model[State, Any]
+    start: State
+    iterations: int
+    noise: Callable[[int], Noise]
+    first: int
+    name: str = "EM"
+
+    def stages(self) -> Generator[Stage, Release[Any], tuple[State, Release[Any]]]:
+        """Generate the stages; the last state, and the mean of the releases that it is made of."""
+        search = PrivateEM(self.model, self.start, self.first, self.noise, _Search(), self.name)
+        before = state = yield from given(search.stages())
+        releases: list[Release[Any]] = []
+        for t in range(self.first, self.iterations):
+            query = held(partial(self.model.query, state, t))
+            releases.append((yield Stage(query, self.noise(t), f"{self.name} {t + 1}")))
+            state = self.model.m_step(before, pooled(releases))
+        return state, pooled(releases)
+
+
+class _Search(Generic[State]):
+    """EM as it is, which ends where it has got to."""
+
+    first = 0
+
+    def step(self, t: int, before: State, found: State) -> State:
+        return found
+
+    def end(self, state: State) -> State:
+        return state
+
+
+def pooled(releases: Sequence[Release[Any]]) -> Release[Any]:
+    """The mean of releases of the same numbers, with less noise; it answers the last query."""
+    last, n = releases[-1], len(releases)
+
+    def mean(*leaves: Array) -> Array:
+        return np.asarray(np.mean(leaves, axis=0))
+
+    def spread(*leaves: Array) -> Array:
+        return np.asarray(np.sqrt(np.mean(np.square(leaves), axis=0) / n))
+
+    statistics = map_leaves(mean, *(release.statistics for release in releases))
+    deviation = map_leaves(spread, *(release.deviation for release in releases))
+    return Release(last.query, statistics, deviation, last.spent)

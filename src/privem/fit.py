@@ -92,6 +92,7 @@ def fit_privately(estimator: Any, table: Any) -> None:
     tape = Tape()
     with estimator._progress(), tape.recording(table.source(estimator.n_jobs)) as source:
         result = pay(funded, meter, source, estimator._watch)
+    estimator.structure_ = result.structure
     estimator._set_private(result)
     estimator._played = Played(funded, tape)
     known = {**people.public(terms.neighbours), **estimator._known(plan, terms)}

@@ -50,6 +50,8 @@ _MANY_COLUMNS = 256
 _SCALE_SHARE = 0.45
 # Bounds lie this many scales on each side of the place found.
 _WIDTH = 8.0
+# A count this many deviations of its noise high is of records.
+_EVIDENCE = 2.0
 # What a statement says of bounds that nobody gave.
 ESTIMATED = "estimated from noisy histograms, paid for"
 
@@ -98,9 +100,18 @@ class PrivateFit(Generic[State]):
     ground: Ground
     iterations: int = 0
     structure: str = "full"
-    """``"single"`` where the noise drowns any mixture."""
+    """What the noise has left of the model: ``"full"``, all of it; ``"single"``, one component in
+    place of all; ``"grid"``, centres of a start without iterations; ``"lost"``, mostly noise.
+    """
     background: float = 0.0
     """The weight of a uniform density on the region, beneath ``state``; zero: there is none."""
+    lost: tuple[int, ...] = ()
+    """Components that hold no more records than noise may have made up."""
+
+
+def without_evidence(counts: Array | None) -> tuple[int, ...]:
+    """Which of these counts, in deviations of their noise, do not stand out of it."""
+    return () if counts is None else tuple(int(k) for k in np.flatnonzero(counts < _EVIDENCE))
 
 
 @dataclass(frozen=True)

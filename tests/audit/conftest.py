@@ -9,12 +9,13 @@ import pytest
 from privem.blocks.bounding import Clip, Robust
 from privem.blocks.gradient import BoundedGradientQuery, Squares
 from privem.blocks.histograms import CountQuery, NormQuery, OctaveQuery, PlaceQuery
-from privem.blocks.log_density import ClippedLogs, DisagreementQuery, LogDensityQuery
+from privem.blocks.log_density import ClippedLogs, ContestQuery, DisagreementQuery, LogDensityQuery
 from privem.blocks.region import Region
 from privem.blocks.robust_mean import RobustMeanQuery
 from privem.blocks.sensitivity import MomentWeights
 from privem.blocks.shrinkage import clip_radius
-from privem.models.categorical_mixture.model import Classes, ClassQuery, PairsQuery
+from privem.models.categorical_mixture.model import Classes, ClassLogDensity, ClassQuery
+from privem.models.categorical_mixture.pairs import PairsQuery
 from privem.models.factor_analysis.query import BoundedMomentsQuery
 from privem.models.gaussian_mixture.log_density import GaussianLogDensity
 from privem.models.gaussian_mixture.model import Mixture
@@ -86,6 +87,13 @@ def _classes():
     return ClassQuery(Classes(np.array([0.5, 0.5]), profiles), (2, 2), 1.0)
 
 
+def _contest():
+    # Twos in both columns are explained by the first alone, other things by the second alone.
+    profiles = np.array([[1e-9, 1 - 1e-9] * 2])
+    both = (Classes(np.ones(1), table) for table in (profiles, profiles[:, ::-1].copy()))
+    return ContestQuery(*(ClassLogDensity(classes, (2, 2)) for classes in both), 3.0)
+
+
 def _regressions(components):
     lines = Regressions(
         np.full(components, 1 / components),
@@ -114,6 +122,7 @@ QUERIES = {
     "octaves": partial(OctaveQuery, D),
     "classes": _classes,
     "pairs": lambda: PairsQuery((2, 2), 1.0),
+    "contest": _contest,
     "regressions": partial(_regressions, 2),
     "residuals": partial(_regressions, 1),
     "scales": lambda: ScalesQuery(SIDE, SIDE, (1.0, 1.0)),

@@ -126,7 +126,9 @@ def test_log_densities_of_counts_and_categories() -> None:
         found = logsumexp(density.log_joint(X.astype(float), Scratch()), axis=0)
         np.testing.assert_allclose(found, model.score_samples(X), rtol=1e-12)
         assert found.max() <= density.peak
-    odd = np.array([[np.nan, 1.0], [7.0, 1.0], [-1.0, 1.0]])  # what nobody declared is not seen
+    odd = np.array(
+        [[np.nan, 1.0], [7.0, 1.0], [-1.0, 1.0], [0.5, 1.0]]
+    )  # what nobody declared is not seen
     found = logsumexp(classes.log_joint(odd, Scratch()), axis=0)
     share = classes.state.weights @ classes.state.profiles[:, 4]
     np.testing.assert_allclose(found, np.log(share), rtol=1e-12)

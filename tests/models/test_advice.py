@@ -7,8 +7,10 @@ import re
 import warnings
 
 import numpy as np
+import pytest
 
-from privem import GaussianMixture, PrivacyCompositionWarning
+from privem import GaussianMixture, KMeans, PrivacyCompositionWarning
+from privem.declaration import declarations
 from privem.estimator.warnings import at_end, say_alike
 
 
@@ -107,3 +109,32 @@ def test_alike_is_within_two_standard_errors() -> None:
     # Three more numbers that are equal say that they are alike.
     (text,) = said(Model(0.39), "rates_", "tables_")
     assert "0 and 1" in text
+
+
+def test_every_private_fit_has_a_structure() -> None:
+    for each in declarations():
+        example = each.example()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            model = each.estimator(**example.arguments, **example.bounds).fit(*example.data)
+            assert model.structure_ in ("full", "single", "grid", "lost", "tied", "diag")
+            model.set_params(epsilon=None).fit(*example.data)
+        assert not hasattr(model, "structure_")
+
+
+def test_clusters_that_are_alike_are_named() -> None:
+    X = np.repeat([[-2.0], [2.0]], 5000, axis=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model = KMeans(2, bounds=4.0, epsilon=1.0).fit(X)
+    model.cluster_centers_[1] = model.cluster_centers_[0] + 1e-4
+    with at_end() as waiting:
+        model._advise()
+    assert waiting[0][0].startswith("clusters 0 and 1 cannot be told apart")
+
+
+def test_clusters_of_noise_alone_are_named() -> None:
+    """Thirty clusters of 2,000 records at one of two places: most of them have none."""
+    X = np.repeat([[-2.0], [2.0]], 1000, axis=0)
+    with pytest.warns(UserWarning, match=r"clusters \d+, .* no more records than noise"):
+        KMeans(30, bounds=4.0, epsilon=0.3, n_iter=3).fit(X)

@@ -7,11 +7,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from privem.blocks.log_density import ContestQuery
 from privem.blocks.region import Region
 from privem.blocks.sensitivity import MomentWeights
 from privem.blocks.shrinkage import clip_radius
 from privem.core import Block, Scratch
-from privem.models.categorical_mixture.model import Classes, ClassQuery, PairsQuery
+from privem.models.categorical_mixture.model import Classes, ClassLogDensity, ClassQuery
+from privem.models.categorical_mixture.pairs import PairsQuery
 from privem.models.missing_regression.query import ObservedMomentsQuery, ScalesQuery
 from privem.models.regression_mixture.directions import ResidualDirections
 from privem.models.regression_mixture.model import _CAP, Bounded, RegressionQuery, Regressions
@@ -58,7 +60,10 @@ def test_classes(neighbours, seed, sizes, k, sharp):
     cap = float(rng.choice([1.0, 0.25, 3.0]))
     X = codes_of(sizes, 25, rng)
     weight = rng.choice([0.0, cap, cap / 3, 1e300, np.inf, -1.0, np.nan], len(X))
-    for query in (ClassQuery(classes_of(sizes, k, rng, sharp), sizes, cap), PairsQuery(sizes, cap)):
+    classes, one = classes_of(sizes, k, rng, sharp), classes_of(sizes, 1, rng, sharp)
+    both = (ClassLogDensity(state, sizes) for state in (classes, one))
+    contest = ContestQuery(*both, float(rng.choice([0.1, 1.0, 30.0])), cap)
+    for query in (ClassQuery(classes, sizes, cap), PairsQuery(sizes, cap), contest):
         found = np.concatenate([vectors(query, X, weight), vectors(query, X)])
         assert np.isfinite(found).all()
         worst(query, found, neighbours, rows=cap + 1)
@@ -72,6 +77,9 @@ def test_the_bounds_of_classes_are_attained():
     for neighbours in NEIGHBOURS:
         assert worst(query, vectors(query, X), neighbours) > 0.999
         assert worst(PairsQuery(sizes, 1.0), vectors(PairsQuery(sizes, 1.0), X), neighbours) > 0.999
+        sides = (ClassLogDensity(Classes(np.ones(1), part[None]), sizes) for part in sure)
+        contest = ContestQuery(*sides, 5.0)
+        assert worst(contest, vectors(contest, X), neighbours) > 0.999
 
 
 @settings(max_examples=25)
@@ -89,6 +97,10 @@ def test_the_rounding_of_classes(seed, sizes, k):
     found = ravel(query(Block(X), Scratch()))
     error = float(np.linalg.norm((found - exact).astype(float)))
     assert error <= query.rounding(len(X)) < 1e-6
+    # One of two states that differ only in their order gains nothing but roundings.
+    turned = Classes(state.weights[::-1], state.profiles[::-1])
+    contest = ContestQuery(*(ClassLogDensity(s, sizes) for s in (state, turned)), 0.5)
+    assert abs(float(contest(Block(X), Scratch()).total[0])) <= contest.rounding(len(X)) < 1e-4
 
 
 @pytest.mark.parametrize("neighbours", NEIGHBOURS)

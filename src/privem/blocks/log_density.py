@@ -28,21 +28,28 @@ between two nodes counts for both, 1 - t and t, in proportion on the scale of lo
 of (1 - t, t) is at most 1, and no inner product of two records is negative: the sensitivity is 1,
 or sqrt 2 where a record is replaced.
 
-Proof, and why the computed sums keep to these bounds: ``docs/proofs/score.md``.
+*A contest* of two densities p and q asks which describes the records better. A record adds
+clip(log p(x) - log q(x), -c, c): adding or removing a record moves the sum by at most c, replacing
+one by at most 2 c, times the cap on weights.
+
+Proofs, and why the computed sums keep to these bounds: ``docs/proofs/score.md``, and of contests
+``docs/proofs/contest.md``.
 """
 
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 
 from ..core import Block, Group, Scratch
 from ..linalg import gamma
 from ..tree import Array
+from . import conditions
 from .histograms import Histogram
+from .robust_mean import MeanSums
 from .sensitivity import UP, capped, moved
 
 # How far exp and log may differ from one place in a block to another; they err by a few 2^-53.
@@ -59,13 +66,15 @@ _CLEAR = 2.0
 _ROWS = 4088
 
 
-class LogDensity(Protocol):
-    """A public density of records."""
+class LogDensity(ABC):
+    """Abstract base of public densities of records."""
 
     @property
+    @abstractmethod
     def peak(self) -> float:
         """No log-density is higher."""
 
+    @abstractmethod
     def log_joint(self, X: Array, scratch: Scratch) -> Array:
         """Logarithms of parts (K, b) whose sum is the density of each of the b records.
 
@@ -73,6 +82,19 @@ class LogDensity(Protocol):
         arithmetic rounds each in one way, so that a record's values are its own, wherever in a
         block it stands.
         """
+
+
+class BoundedLogDensity(LogDensity):
+    """Abstract base of those whose logarithm is bounded, whatever the record."""
+
+    @property
+    @abstractmethod
+    def size(self) -> float:
+        """No log-density is larger in size."""
+
+    @abstractmethod
+    def check(self, d: int) -> None:
+        """Raise unless this is a density of records of d columns, and ``size`` holds."""
 
 
 def log_density(density: LogDensity, X: Array, scratch: Scratch) -> Array:
@@ -271,3 +293,53 @@ def best_clip(
     counts = np.where(counts > _CLEAR * noise, counts, np.minimum(usual, _CLEAR * noise))
     bias = np.maximum(nodes - nodes[:, None], 0.0) @ counts
     return float(nodes[np.argmin(bias**2 + (unit * nodes) ** 2 * models)])
+
+
+@dataclass(frozen=True)
+class ContestQuery:
+    """How much more likely records are under one density than under another.
+
+    Parameters
+    ----------
+    first, second : BoundedLogDensity
+    limit : float
+        c: no record says more.
+    cap_weight : float
+    """
+
+    first: BoundedLogDensity
+    second: BoundedLogDensity
+    limit: float
+    cap_weight: float = 1.0
+    block_rows: int = 4088
+    travels = ("first", "second", "limit", "cap_weight")
+
+    def contributions(self, block: Block, scratch: Scratch) -> Array:
+        """What each record of a block adds, (b,), before weights."""
+        first, second = (log_density(p, block.X, scratch) for p in (self.first, self.second))
+        # fmax: what is not a number becomes the lower limit.
+        return np.minimum(np.fmax(first - second, -self.limit), self.limit)
+
+    def __call__(self, block: Block, scratch: Scratch) -> MeanSums:
+        """Sum a block."""
+        f = self.contributions(block, scratch)
+        weight = capped(block.weight, self.cap_weight, len(f))
+        return MeanSums(np.atleast_1d(f.sum() if weight is None else f @ weight))
+
+    def groups(self, neighbours: str) -> list[Group]:
+        """A record adds a number in [-c, c]; two of them are at most 2 c apart."""
+        bound = self.limit * moved(neighbours, 1.0, 2.0) * self.cap_weight * UP
+        return [Group("contest", slice(0, 1), bound)]
+
+    def rounding(self, rows: float) -> float:
+        """Both log-densities may be moved a little; and a rounding per row of a block."""
+        off = sum(EXP_ERROR * (1 + density.size) for density in (self.first, self.second))
+        off = min(off, 2 * self.limit)
+        return rows * self.cap_weight * (off + gamma(self.block_rows + 32) * (self.limit + off))
+
+    def check(self, d: int, private: bool) -> None:
+        """Two bounded densities, and a limit; it is for private fits."""
+        conditions.need(private)
+        conditions.ordinary(self.limit, self.cap_weight)
+        for density in (self.first, self.second):
+            density.check(d)

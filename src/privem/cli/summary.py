@@ -114,8 +114,7 @@ def _describe(estimator: Any, model: Declaration, summary: dict[str, Any]) -> li
 
 def _structure(summary: dict[str, Any]) -> str:
     if summary["structure"] == "single" and summary["components"] > 1:
-        what = "regression" if "target" in summary else "Gaussian"
-        return f"single: the noise supports no more than one {what}"
+        return "single: the noise supports no more than one component"
     return str(summary["structure"])
 
 

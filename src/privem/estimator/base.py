@@ -23,7 +23,7 @@ from ..data.header import Header
 from ..data.values import TYPES
 from ..em import Fit
 from ..fit import fit
-from ..ground import ESTIMATED, Ground, Preamble
+from ..ground import ESTIMATED, Ground, Preamble, PrivateFit
 from ..local import Crowd
 from ..parameters import check_int, check_option, in_order, region_of
 from ..tree import Array
@@ -324,6 +324,16 @@ class Estimator(WithUncertainty):
             f"epsilon={self.epsilon:g}{local}: {instead}use more records, fewer features or a "
             "larger epsilon"
         )
+
+    @staticmethod
+    def _say_lost(result: PrivateFit[Any], what: str) -> None:
+        """Advise of components that noise may have made up; from releases alone."""
+        if result.lost:
+            advise_at_end(
+                f"{what} {few([str(k) for k in result.lost])}: no more records than noise may have "
+                f"made up, so what is said of them is noise; use fewer {what}, more records or a "
+                "larger epsilon"
+            )
 
     def _ordered_bounds(self) -> Any:
         """``bounds``, by position also where they were given by name."""

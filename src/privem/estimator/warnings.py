@@ -34,7 +34,7 @@ from ..accounting import epsilon as epsilon_of
 from ..tree import Array
 
 # Components that differ by so many standard errors, at a glance, can be told apart.
-_FAR = 4.0
+_FAR, _MANY = 4.0, 40
 
 _waiting: ContextVar[list[tuple[str, type[Warning]]]] = ContextVar("_waiting")
 
@@ -97,7 +97,8 @@ def say_alike(
     pairs = np.argwhere(np.triu(np.ones((len(values),) * 2, bool) if near is None else near, 1))
     if len(pairs) and "_played" in vars(model):
         z = _differences(values, _rows(model._rough_errors(), names), pairs)
-        pairs = pairs[np.median(z, axis=1) < _FAR]
+        # Of many parameters it is enough that one in ten differs.
+        pairs = pairs[np.quantile(z, 0.9 if z.shape[1] > _MANY else 0.5, axis=1) < _FAR]
     if not len(pairs):
         return
     z = _differences(values, _rows(model.uncertainty(), names), pairs)

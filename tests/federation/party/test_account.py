@@ -20,7 +20,7 @@ from privem.federation.party.account import Account, believe, chosen
 from privem.federation.party.party import account_of
 from privem.federation.wire.codec import BadMessage
 from privem.federation.wire.messages import Question
-from privem.models.categorical_mixture.model import PairsQuery
+from privem.models.categorical_mixture.pairs import PairsQuery
 from privem.models.factor_analysis.query import BoundedMomentsQuery
 from privem.models.gaussian_mixture.model import Mixture
 from privem.models.gaussian_mixture.radial import RadialQuery

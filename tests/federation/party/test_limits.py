@@ -19,7 +19,8 @@ from privem.federation.wire.codec import (
 )
 from privem.federation.wire.messages import RunTerms
 from privem.federation.wire.queries import check_query
-from privem.models.categorical_mixture.model import Classes, ClassQuery, PairsQuery
+from privem.models.categorical_mixture.model import Classes, ClassQuery
+from privem.models.categorical_mixture.pairs import PairsQuery
 
 from .test_party import TERMS, Server, asked, refused
 

@@ -10,6 +10,7 @@ from privem.blocks.bounded_sums import Cell
 from privem.blocks.bounding import Clip, Robust
 from privem.blocks.gradient import BoundedGradientQuery, Squares
 from privem.blocks.histograms import NormQuery
+from privem.blocks.log_density import ContestQuery
 from privem.blocks.region import Region
 from privem.blocks.robust_mean import RobustMeanQuery
 from privem.blocks.sensitivity import MomentWeights
@@ -18,7 +19,8 @@ from privem.federation import Party
 from privem.federation.wire.codec import BadMessage, decode
 from privem.federation.wire.messages import Question
 from privem.federation.wire.queries import check_query, vocabulary
-from privem.models.categorical_mixture.model import Classes, ClassQuery, PairsQuery
+from privem.models.categorical_mixture.model import Classes, ClassLogDensity, ClassQuery
+from privem.models.categorical_mixture.pairs import PairsQuery
 from privem.models.missing_regression.model import MissingQuery
 from privem.models.missing_regression.query import (
     MissingCovariateGradient,
@@ -85,6 +87,11 @@ SOUND = {
     "residuals": ResidualDirections(regressions(1), ALL),
     "classes": ClassQuery(CLASSES, SIZES, 1.0),
     "pairs": PairsQuery(SIZES, 1.0),
+    "contest": ContestQuery(
+        ClassLogDensity(CLASSES, SIZES),
+        ClassLogDensity(Classes(np.ones(1), np.full((1, 7), 0.3)), SIZES),
+        3.0,
+    ),
 }
 CELLED = [name for name, query in SOUND.items() if hasattr(query, "cell")]
 
@@ -189,6 +196,10 @@ FORGED = {
     "classes, weightless": inner("classes", "state", weights=np.array([1.0, 0.0])),
     "pairs, weights without a cap": but("pairs", cap_weight=None),
     "pairs of too many": PairsQuery((2**20, 2, 2), 1.0),
+    "contest, without a cap": but("contest", cap_weight=0.0),
+    "contest, not clipped": but("contest", limit=0.0),
+    "contest of other tables": inner("contest", "first", sizes=(3, 3, 3)),
+    "contest, impossible": inner("contest", "second", state=Classes(np.ones(1), np.zeros((1, 7)))),
     **{f"{n}, cell beyond the last": but(n, cell=Cell(3, 3)) for n in CELLED},
     **{f"{n}, cell below the first": but(n, cell=Cell(-1, 3)) for n in CELLED},
     "a cell that is none": but("mean", cell=Cell(0.5, 3)),

@@ -9,13 +9,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from privem.blocks.conditions import Unsound
+from privem.blocks.log_density import ContestQuery
 from privem.blocks.region import Background, Region
 from privem.core import Block, Scratch
 from privem.models.gaussian_mixture.log_density import (
     LEAST,
     MOST,
     RATIOS,
-    ContestQuery,
+    GaussianLogDensity,
     RatioQuery,
     forecast_weight,
     weight_of,
@@ -44,7 +45,7 @@ def records(seed: int, n: int) -> Array:
 def contest(seed: int, region: Region, limit: float = 4.0, cap: float = 1.0) -> ContestQuery:
     flat = Background(0.05, region)
     one, two = (replace(mixture(s), background=flat) for s in (seed, seed + 1))
-    return ContestQuery(one, two, limit, cap)
+    return ContestQuery(GaussianLogDensity(one), GaussianLogDensity(two), limit, cap)
 
 
 @settings(max_examples=12)
@@ -93,7 +94,8 @@ def test_the_contest_is_the_mean_gain_of_log_densities() -> None:
             values.append(math.log(dense + math.exp(m.background.level)))  # type: ignore[union-attr]
         return sum(values)
 
-    assert found == pytest.approx(score(query.first) - score(query.second), rel=1e-9)
+    first, second = (score(side.mixture) for side in (query.first, query.second))
+    assert found == pytest.approx(first - second, rel=1e-9)
 
 
 def test_ratios_are_to_the_uniform_density() -> None:
@@ -115,7 +117,7 @@ def test_a_party_refuses_a_contest_without_backgrounds() -> None:
     query = contest(0, REGIONS["box"])
     query.check(3, private=True)
     for broken in (
-        replace(query, first=replace(query.first, background=None)),
+        replace(query, first=GaussianLogDensity(mixture(0))),
         replace(query, limit=math.inf),
         replace(query, limit=-1.0),
     ):

@@ -36,7 +36,7 @@ MODELS: tuple[Declaration, ...] = (
         "latent classes, for columns of categories",
         count="n_components",
         categories=True,
-        queries=("models.categorical_mixture.model",),
+        queries=tuple(f"models.categorical_mixture.{name}" for name in ("model", "pairs")),
         audit_case=_audit_case,
         table=_table,
     ),

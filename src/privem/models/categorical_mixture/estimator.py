@@ -20,6 +20,7 @@ from ...em import Fit
 from ...estimator.density import Components, OfBlock
 from ...estimator.score import PrivatelyScored
 from ...estimator.synthetic import Synthetic
+from ...estimator.warnings import say_alike
 from ...ground import Preamble, PrivateFit
 from ...parameters import (
     check_float,
@@ -30,7 +31,7 @@ from ...parameters import (
 from .model import Classes, ClassLogDensity, ClassQuery, block_rows
 from .plan import ExactClasses, PrivateClasses
 
-_LOCAL_ROUNDS, _MOST_ROUNDS = 4, 20
+_LOCAL_ROUNDS = 4
 
 
 @dataclass(repr=False, eq=False, kw_only=True)
@@ -82,7 +83,9 @@ class CategoricalMixture(Synthetic, Components, DensityMixin, PrivatelyScored): 
     categories_ : list of ndarray
         The categories of each column, in the order of the tables.
     n_iter_ : int
-    privacy_ : private fits only
+    privacy_, structure_ : private fits only
+        The statement; ``"single"`` where all classes are one, because noise drowns any more or
+        because a paid comparison favours it, else ``"full"``.
     lower_bound_, converged_ : exact fits only
     n_features_in_, feature_names_in_ : as in scikit-learn
     feature_types_in_ : list of str
@@ -133,13 +136,21 @@ class CategoricalMixture(Synthetic, Components, DensityMixin, PrivatelyScored): 
         # Codes need no region: what the preamble is told keeps it from looking for one.
         d = self.n_features_in_
         preamble = Preamble.of(terms, table.people, d, Region.around_origin(1.0, d))
-        most = min(self.max_iter, _LOCAL_ROUNDS if self._local else _MOST_ROUNDS)
+        most = min(self.max_iter, _LOCAL_ROUNDS) if self._local else self.max_iter
         known = (self._sizes, self.n_components, self.n_iter, most)
-        return PrivateClasses(preamble, *known, self._rng())
+        return PrivateClasses(preamble, *known, self._rng(), compared=not self._local)
 
     def _set_private(self, result: PrivateFit[Classes]) -> None:
         self._set_classes(result.state)
         self.n_iter_ = result.iterations
+        if result.structure == "single":
+            instead = "all of them are one (structure_ is 'single'); "
+            self._say_few(result.ground, f"{self.n_components} classes", instead)
+        self._say_lost(result, "classes")
+
+    def _advise(self) -> None:
+        if self.n_components > 1 and self.structure_ != "single":
+            say_alike(self, "classes", ["category_probs_"])
 
     def _known(self, plan: PrivateClasses, terms: Terms) -> dict[str, str]:
         return {"categories": "declared for every column"}

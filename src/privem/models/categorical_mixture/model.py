@@ -11,10 +11,7 @@ sum_k g_k^2 (1 + |e|^2) <= B = 1 + d: adding or removing a record moves the sum 
 The inner product of two contributions is sum_k g_k g'_k (1 + <e, e'>) >= 0, so replacing a record
 moves it by at most sqrt(2 B); records sure of different classes attain it.
 
-*Sensitivity of the pairs.* With v = e / sqrt(d), |v| <= 1, a record contributes svec(v v'), of norm
-|v|^2 <= 1; <v v', u u'> = <v, u>^2 >= 0, so replacing one moves the sum by at most sqrt(2).
-
-Weights and persons multiply both by the cap on weights (:mod:`privem.blocks.sensitivity`).
+Weights and persons multiply it by the cap on weights (:mod:`privem.blocks.sensitivity`).
 """
 
 from __future__ import annotations
@@ -27,15 +24,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...blocks import conditions
+from ...blocks.log_density import BoundedLogDensity
 from ...blocks.sensitivity import UP, capped, moved
 from ...blocks.shrinkage import james_stein
 from ...core import Block, Group, Release, Scratch
 from ...kernels.mixture import log_normaliser
-from ...linalg import gamma, smat, svec
+from ...linalg import gamma
 from ...tree import Array
 
 _TINY = 1e-10  # the smallest probability an exact fit may have
 _LEAST_PART = 0.02  # a class never counts for less than this share of an equal part
+_FAR = 1e6  # beyond any number that looks like a probability
 
 
 @dataclass(frozen=True)
@@ -54,13 +53,6 @@ class ClassSums:
     count: Array
     table: Array
     likelihood: Array | None = None
-
-
-@dataclass(frozen=True)
-class Pairs:
-    """Packed second moment of the indicators, divided by d."""
-
-    second: Array
 
 
 def indicators(X: Array, sizes: tuple[int, ...], scratch: Scratch) -> Array:
@@ -130,11 +122,14 @@ class ClassQuery:
         responsibility is then off by a factor within exp(+-2 h) and the roundings of a softmax.
         """
         k, p = self.state.profiles.shape
-        weights, profiles = self._logs
-        height = float(np.max(np.abs(weights)) + len(self.sizes) * np.max(np.abs(profiles)))
-        h = gamma(p + 8) * height
-        factor = math.expm1(2 * h) + 2 * gamma(k + 32)
+        factor = math.expm1(2 * gamma(p + 8) * self.height) + 2 * gamma(k + 32)
         return rows * math.sqrt(1 + len(self.sizes)) * (factor + (1 + factor) * self._sums)
+
+    @property
+    def height(self) -> float:
+        """No log joint probability is larger in size."""
+        weights, profiles = self._logs
+        return float(np.max(np.abs(weights)) + len(self.sizes) * np.max(np.abs(profiles)))
 
     @property
     def _sums(self) -> float:
@@ -142,7 +137,7 @@ class ClassQuery:
 
     def check(self, d: int, private: bool) -> None:
         """Positive probabilities of all categories."""
-        _check_codes(self.sizes, self.cap_weight, d, private)
+        check_codes(self.sizes, self.cap_weight, d, private)
         weights, profiles = self.state.weights, self.state.profiles
         conditions.table(profiles, sum(self.sizes))
         conditions.shaped((len(profiles),), weights)
@@ -159,16 +154,26 @@ class ClassQuery:
 
 
 @dataclass(frozen=True)
-class ClassLogDensity:
+class ClassLogDensity(BoundedLogDensity):
     """The log-probability of records, computed number by number."""
 
     state: Classes
     sizes: tuple[int, ...]
+    travels = ("state", "sizes")
 
     @property
     def peak(self) -> float:
         """That of a record of which nothing is seen."""
         return 0.0
+
+    @property
+    def size(self) -> float:
+        """The least likely categories in the least likely class."""
+        return ClassQuery(self.state, self.sizes).height
+
+    def check(self, d: int) -> None:
+        """Positive probabilities of all categories."""
+        ClassQuery(self.state, self.sizes).check(d, private=False)
 
     def log_joint(self, X: Array, scratch: Scratch) -> Array:
         """Log joint probabilities (K, b) of class and record; no matrix products."""
@@ -176,56 +181,15 @@ class ClassLogDensity:
         joint[:] = np.log(self.state.weights)[:, None]
         logs, at = np.log(self.state.profiles), 0
         for j, size in enumerate(self.sizes):
-            seen = (X[:, j] >= 0) & (X[:, j] < size)
-            code = np.where(seen, X[:, j], 0).astype(np.int64)
+            within = (X[:, j] >= 0) & (X[:, j] < size)
+            code = np.where(within, X[:, j], 0).astype(np.int64)
+            seen = code == X[:, j]
             joint += np.where(seen, logs[:, at : at + size][:, code], 0.0)
             at += size
         return joint
 
 
-@dataclass(frozen=True)
-class PairsQuery:
-    """How often categories occur together: where the classes lie, without an idea of them."""
-
-    sizes: tuple[int, ...]
-    cap_weight: float | None = None
-    travels = ("sizes", "cap_weight")
-
-    @property
-    def block_rows(self) -> int:
-        """Blocks of about a megabyte."""
-        return block_rows(self.sizes)
-
-    def __call__(self, block: Block, scratch: Scratch) -> Pairs:
-        """Sum a block."""
-        e = indicators(block.X, self.sizes, scratch)
-        weight = block.weight
-        if self.cap_weight is not None:
-            weight = capped(weight, self.cap_weight, len(block.X))
-        weighted = e if weight is None else e * weight
-        return Pairs(svec((weighted @ e.T) / len(self.sizes)))
-
-    def groups(self, neighbours: str) -> list[Group]:
-        """One group; derived above."""
-        p = sum(self.sizes)
-        bound = math.sqrt(moved(neighbours, 1, 2)) * (self.cap_weight or 1.0) * UP
-        return [Group("pairs", slice(0, p * (p + 1) // 2), bound)]
-
-    def rounding(self, rows: float) -> float:
-        """Sums of zeros and weights, over d, times sqrt(2): all terms are positive."""
-        return rows * gamma(self.block_rows + 32)
-
-    def check(self, d: int, private: bool) -> None:
-        """Categories of all columns."""
-        _check_codes(self.sizes, self.cap_weight, d, private)
-
-    def largest(self, low: Array, high: Array) -> Array:
-        """Zeros and ones over d; off the diagonal they are packed times sqrt(2)."""
-        p = sum(self.sizes)
-        return np.full(p * (p + 1) // 2, 1.5 / len(self.sizes))
-
-
-def _check_codes(sizes: tuple[int, ...], cap_weight: float | None, d: int, private: bool) -> None:
+def check_codes(sizes: tuple[int, ...], cap_weight: float | None, d: int, private: bool) -> None:
     """Categories per column; a cap, without which weights would have no bound."""
     conditions.need(len(sizes) == d)
     conditions.need(all(0 < size < conditions.MOST_NUMBERS for size in sizes))
@@ -261,9 +225,10 @@ class CategoricalModel:
     def m_step(self, state: Classes, release: Release[ClassSums]) -> Classes:
         """New probabilities; a class without evidence keeps its own. Noise shrinks the moves.
 
-        With noise of deviation s, counts are at least 2% of an equal part; the move of a class's
-        profile is shrunk towards none by what its noise explains (James and Stein), and no
-        probability ends below s/(2 N_k), as a Dirichlet prior would have it.
+        With noise of deviation s, counts are at least 2% of an equal part, and the move of a
+        class's profile is shrunk towards none by what its noise explains (James and Stein). What
+        noise makes negative is zero (:meth:`nearest`), and then no probability ends below half of
+        what it is over all classes, or of s/N_k where that is less.
         """
         sums = release.statistics
         noise = 0.0 if release.deviation is None else float(np.max(release.deviation.count))
@@ -274,7 +239,7 @@ class CategoricalModel:
         weights = np.maximum(share, 1e-12) / np.maximum(share, 1e-12).sum()
         # What a column's categories sum to is the count, but for values outside the declared ones.
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-            seen = self._per_column(sums.table)
+            seen = self.per_column(sums.table)
             if noise:
                 n = self._spread(count[:, None] * np.ones(len(self.sizes)))
                 seen = np.clip(seen, 0.5 * n, 1.5 * n)
@@ -284,9 +249,26 @@ class CategoricalModel:
         floor = np.full_like(profiles, _TINY)
         if noise:
             spread = noise / count
-            profiles = state.profiles + james_stein(profiles - state.profiles, spread**2)
-            floor = np.minimum(0.5 * spread[:, None], 0.5 / self._spread_sizes)
+            moves = james_stein(profiles - state.profiles, spread**2)
+            profiles = self.nearest(state.profiles + moves)
+            overall = np.minimum(state.weights @ state.profiles, 1 / self.spread_sizes)
+            floor = 0.5 * np.minimum(spread[:, None], overall)
         return Classes(weights, self.valid(profiles, floor))
+
+    def nearest(self, profiles: Array) -> Array:
+        """The nearest probabilities of each column: negative ones become zero, others less.
+
+        Sorted, u_1 >= u_2 >= ..., those beyond theta = max_r (u_1 + ... + u_r - 1)/r keep what
+        exceeds it (Duchi et al. 2008).
+        """
+        d, most = len(self.sizes), max(self.sizes)
+        places = (np.repeat(np.arange(d), self.sizes), np.arange(sum(self.sizes)) - self._offsets)
+        padded = np.full((len(profiles), d, most), -_FAR)
+        padded[:, *places] = np.clip(np.nan_to_num(profiles), -_FAR / most, _FAR / most)
+        ordered = -np.sort(-padded, axis=2)
+        ranks = np.arange(1, most + 1)
+        theta = ((np.cumsum(ordered, axis=2) - 1) / ranks).max(axis=2)
+        return np.maximum(profiles - self._spread(theta), 0.0)
 
     def objective(self, state: Classes, release: Release[ClassSums]) -> float:
         """Mean log-likelihood."""
@@ -299,51 +281,35 @@ class CategoricalModel:
         raised = np.maximum(np.clip(np.nan_to_num(profiles), 0.0, 1e300), floor)
         raised = raised / self._spread(np.maximum.reduceat(raised, self._starts, axis=-1))
         raised = np.maximum(raised, _TINY)
-        return np.asarray(raised / self._per_column(raised))
+        return np.asarray(raised / self.per_column(raised))
+
+    @cached_property
+    def inside(self) -> NDArray[np.bool_]:
+        """Which pairs of categories are of one column, (p, p)."""
+        column = np.repeat(np.arange(len(self.sizes)), self.sizes)
+        return np.asarray(column[:, None] == column)
 
     @cached_property
     def _starts(self) -> NDArray[np.int64]:
         return np.cumsum((0, *self.sizes[:-1])).astype(np.int64)
 
     @cached_property
-    def _spread_sizes(self) -> Array:
+    def _offsets(self) -> NDArray[np.int64]:
+        return np.repeat(self._starts, self.sizes)
+
+    @cached_property
+    def spread_sizes(self) -> Array:
+        """How many categories the column of each category has, (p,)."""
         return np.repeat(np.asarray(self.sizes, dtype=float), self.sizes)
 
     def _spread(self, per_column: Array) -> Array:
         """A number per column (..., d) as one per category (..., p)."""
         return np.repeat(per_column, self.sizes, axis=-1)
 
-    def _per_column(self, table: Array) -> Array:
-        """Each column's sum, repeated for its categories."""
-        return self._spread(np.add.reduceat(table, self._starts, axis=-1))
+    def column_sums(self, table: Array) -> Array:
+        """The sum of each column's categories, (..., d)."""
+        return np.asarray(np.add.reduceat(table, self._starts, axis=-1))
 
-
-def spectral_classes(
-    second: Array, sizes: tuple[int, ...], count: float, k: int, rng: np.random.Generator
-) -> Classes:
-    """Where to start, from pairs alone: marginals, and classes along their main dependences.
-
-    Across columns the covariance of the indicators is sum_k w_k (profile_k - mean)(...)', of rank
-    K - 1; within a column it is not, so those blocks are filled in from the rest (principal
-    factors). Classes are put on the corners of a regular simplex in that subspace, turned at
-    random (there is nothing to turn for two classes).
-    """
-    p, d = sum(sizes), len(sizes)
-    model = CategoricalModel(sizes)
-    matrix = np.clip(np.nan_to_num(smat(second, p)), -1e150, 1e150) * (d / max(count, 1.0))
-    marginal = model.valid(np.diag(matrix), 0.01 / model._spread_sizes)
-    column = np.repeat(np.arange(d), sizes)
-    inside = column[:, None] == column
-    covariance = np.where(inside, 0.0, np.clip(matrix, 0.0, 1.0) - np.outer(marginal, marginal))
-    rank = min(k - 1, p)
-    axes = np.zeros((p, rank))
-    for _ in range(20):
-        values, vectors = np.linalg.eigh(covariance)
-        axes = vectors[:, p - rank :] * np.sqrt(np.maximum(values[p - rank :], 0.0))
-        covariance = np.where(inside, axes @ axes.T, covariance)
-    corners = np.linalg.qr(np.eye(k) - 1 / k)[0][:, :rank] * math.sqrt(k)
-    turn = np.linalg.qr(rng.standard_normal((rank, rank)))[0] if rank else np.zeros((0, 0))
-    # Never quite alike: a class that sits on the marginals would stay there.
-    jitter = 0.02 * rng.standard_normal((k, p)) * marginal
-    profiles = marginal + corners @ turn @ axes.T + jitter
-    return Classes(np.full(k, 1 / k), model.valid(profiles, 0.1 * marginal))
+    def per_column(self, table: Array) -> Array:
+        """The same, repeated for its categories, (..., p)."""
+        return self._spread(self.column_sums(table))

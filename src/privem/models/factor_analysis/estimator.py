@@ -104,6 +104,7 @@ class FactorAnalysis(
     n_iter_ : int
     privacy_, bounds_ : private fits only
         The statement, and the bounds used.
+    structure_ : {"full"}, private fits only
     n_features_in_, feature_names_in_ : as in scikit-learn
     feature_types_in_ : list of str, the declared type of each column
 

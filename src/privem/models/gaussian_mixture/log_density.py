@@ -1,17 +1,11 @@
-"""What a private fit asks about mixtures it has: which of two fits better, and how badly one does.
-
-Both questions are about log-densities of records under public mixtures, in the data's coordinates.
-
-*A contest.* A record adds clip(log p(x) - log q(x), -c, c): a number in [-c, c], so that adding or
-removing a record moves the sum by at most c, and replacing one by at most 2 c. Both densities have
-a background, so that neither is ever far below what the region alone says.
+"""Log-densities of records under public mixtures, and how badly a private fit's own one does.
 
 *The ratio to the uniform density.* The profile (:mod:`privem.blocks.profile`) of log p(x) - log u,
 where u is the uniform density on the region: it says how large a background should be.
 
-Either number is computed by sums and products of single numbers in a fixed order and then by exp
-and log, whose last digits may depend on where in a block a record stands: ``rounding`` covers that.
-Proof: ``docs/proofs/contest.md``.
+A log-density is computed by sums and products of single numbers in a fixed order and then by exp
+and log, whose last digits may depend on where in a block a record stands: ``value_error`` covers
+that. Proof: ``docs/proofs/contest.md``.
 """
 
 from __future__ import annotations
@@ -23,13 +17,10 @@ import numpy as np
 from scipy.special import logsumexp
 
 from ...blocks import conditions
-from ...blocks.log_density import EXP_ERROR, log_density
+from ...blocks.log_density import EXP_ERROR, BoundedLogDensity, log_density
 from ...blocks.profile import ProfileQuery
 from ...blocks.region import Region
-from ...blocks.robust_mean import MeanSums
-from ...blocks.sensitivity import UP, capped, moved
-from ...core import Block, Group, Scratch
-from ...linalg import gamma
+from ...core import Block, Scratch
 from ...tree import Array
 from .model import Mixture
 
@@ -38,10 +29,11 @@ _HUGE = 1e100
 
 
 @dataclass(frozen=True)
-class GaussianLogDensity:
-    """The log-density of a mixture, computed number by number."""
+class GaussianLogDensity(BoundedLogDensity):
+    """The log-density of a mixture, computed number by number; bounded above a background."""
 
     mixture: Mixture
+    travels = ("mixture",)
 
     @property
     def peak(self) -> float:
@@ -50,6 +42,17 @@ class GaussianLogDensity:
             peaks = self.mixture.constants
         flat = self.mixture.background
         return float(logsumexp(peaks if flat is None else np.append(peaks, flat.level)))
+
+    @property
+    def size(self) -> float:
+        """The background is a floor, peaks are a ceiling."""
+        flat = self.mixture.background
+        return math.inf if flat is None else max(abs(flat.level), abs(self.peak))
+
+    def check(self, d: int) -> None:
+        """A valid mixture above a background."""
+        conditions.need(self.mixture.background is not None)
+        self.mixture.check(d, background=True)
 
     def log_joint(self, X: Array, scratch: Scratch) -> Array:
         """Log joint density (K, b) of component and record; no matrix products.
@@ -82,66 +85,6 @@ class GaussianLogDensity:
                 joint[k] *= -0.5
                 joint[k] += self.mixture.constants[k]
         return joint
-
-
-@dataclass(frozen=True)
-class ContestQuery:
-    """How much more likely records are under one mixture than under another.
-
-    Parameters
-    ----------
-    first, second : Mixture
-        Each with a background on the same region.
-    limit : float
-        c: no record says more.
-    cap_weight : float
-    """
-
-    first: Mixture
-    second: Mixture
-    limit: float
-    cap_weight: float = 1.0
-    block_rows: int = 4088
-    travels = ("first", "second", "limit", "cap_weight")
-
-    def contributions(self, block: Block, scratch: Scratch) -> Array:
-        """What each record of a block adds, (b,), before weights."""
-        first, second = (
-            log_density(GaussianLogDensity(mixture), block.X, scratch)
-            for mixture in (self.first, self.second)
-        )
-        # fmax: what is not a number becomes the lower limit.
-        return np.minimum(np.fmax(first - second, -self.limit), self.limit)
-
-    def __call__(self, block: Block, scratch: Scratch) -> MeanSums:
-        """Sum a block."""
-        f = self.contributions(block, scratch)
-        weight = capped(block.weight, self.cap_weight, len(f))
-        return MeanSums(np.atleast_1d(f.sum() if weight is None else f @ weight))
-
-    def groups(self, neighbours: str) -> list[Group]:
-        """A record adds a number in [-c, c]; two of them are at most 2 c apart."""
-        bound = self.limit * moved(neighbours, 1.0, 2.0) * self.cap_weight * UP
-        return [Group("contest", slice(0, 1), bound)]
-
-    def rounding(self, rows: float) -> float:
-        """Both log-densities may be moved a little; and a rounding per row of a block."""
-        off = sum(EXP_ERROR * (1 + _largest(m)) for m in (self.first, self.second))
-        off = min(off, 2 * self.limit)
-        return rows * self.cap_weight * (off + gamma(self.block_rows + 32) * (self.limit + off))
-
-    def check(self, d: int, private: bool) -> None:
-        """Valid mixtures above one background region, and a limit."""
-        for mixture in (self.first, self.second):
-            conditions.need(mixture.background is not None)
-            mixture.check(d, background=True)
-        conditions.ordinary(self.limit, self.cap_weight)
-
-
-def _largest(mixture: Mixture) -> float:
-    """No log-density in the region is larger: the background is a floor, peaks are a ceiling."""
-    assert mixture.background is not None
-    return max(abs(mixture.background.level), abs(GaussianLogDensity(mixture).peak))
 
 
 @dataclass(frozen=True)

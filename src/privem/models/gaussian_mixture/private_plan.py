@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ...blocks.log_density import ContestQuery
 from ...blocks.region import Background, Region
 from ...blocks.sensitivity import MomentWeights, apart
 from ...blocks.shrinkage import clip_radius, operator_noise
@@ -30,7 +31,7 @@ from ...tree import Array
 from ..kmeans.grid import MOST_AXES, MOST_CELLS
 from .coordinates import as_type, copies, in_data, prior_in_unit, to_unit, with_copies
 from .frame import PrivateGaussian, filled, frame_parts, frame_size, only_variances, pack
-from .log_density import RATIOS, ContestQuery, RatioQuery, forecast_weight, weight_of
+from .log_density import RATIOS, GaussianLogDensity, RatioQuery, forecast_weight, weight_of
 from .m_step import Prior
 from .model import Mixture
 from .private_m_step import Estimate, PrivateMixtureModel, halved
@@ -263,8 +264,10 @@ class PrivateMixturePlan(Iterated):
         region, count = ground.region, ground.count
         weight = forecast_weight(region.d, ground.allowance.base, count)
         flat = Background(weight, region)
-        both = [replace(in_data(m, region), background=flat) for m in (mixture, one)]
-        query = ContestQuery(both[0], both[1], _LIMIT, ground.cap_weight)
+        first, second = (
+            GaussianLogDensity(replace(in_data(m, region), background=flat)) for m in (mixture, one)
+        )
+        query = ContestQuery(first, second, _LIMIT, ground.cap_weight)
         release = yield ground.stage(query, "contest")
         gain = float(release.statistics.total[0]) / count
         return gain > (mixture.n_parameters - one.n_parameters) / count

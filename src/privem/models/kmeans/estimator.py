@@ -23,7 +23,7 @@ from ...em import Fit
 from ...estimator.base import Estimator
 from ...estimator.inits import given_centres, row_centres
 from ...estimator.verbose import Verbose, verbose_lloyd, watching
-from ...estimator.warnings import advise, advise_at_end
+from ...estimator.warnings import advise, advise_at_end, say_alike
 from ...ground import PrivateFit
 from ...kernels.nearest import nearest
 from ...parameters import check_float, check_int, check_one_start, check_option
@@ -86,6 +86,9 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Es
     n_iter_ : int
     privacy_, bounds_ : private fits only
         The statement, and the bounds used.
+    structure_ : {"full", "grid"}
+        Private fits only: ``"grid"`` if centres come from the noisy grid of the start alone,
+        because iterations would only move noise.
     labels_ : ndarray of shape (n_samples,), exact fits only
         Cluster of each training record.
     inertia_ : float, exact fits only
@@ -187,6 +190,11 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Es
         # A private start moves centres to where records are, so it counts where nothing follows it.
         self.cluster_centers_, self.n_iter_ = result.state, max(result.iterations, 1)
         self._set_bounds(result.ground)
+        self._say_lost(result, "clusters")
+
+    def _advise(self) -> None:
+        if self.n_clusters > 1:
+            say_alike(self, "clusters", ["cluster_centers_"])
 
     def _assign(self, block: Block, scratch: Scratch) -> tuple[NDArray[np.int32], float]:
         """Labels and inertia of a block; distances from differences, so that no digits are lost."""

@@ -129,10 +129,14 @@ class KMeansModel:
 
 @dataclass(frozen=True)
 class SpreadClusters:
-    """Centres (K, d) in unit coordinates, and the deviation of records about them."""
+    """Centres (K, d) in unit coordinates, and the deviation of records about them.
+
+    ``evidence`` (K,): the noisy counts of the last iteration, in deviations of their noise.
+    """
 
     centres: Array
     spread: float
+    evidence: Array | None = None
 
 
 @dataclass(frozen=True)
@@ -169,6 +173,7 @@ class PrivateKMeansModel:
         count = sums.count / w.w0
         if self.ground.fixed_count:
             count = count + (self.ground.count - count.sum()) / k
+        evidence = count * w.w0 / noise.count
         # A count below its own noise says nothing: pretend that much, which moves the centre less.
         count = np.maximum(count, np.maximum(noise.count / w.w0, 0.02 * self.ground.count / k))
         moves = sums.total / (w.w1 * count[:, None])
@@ -181,4 +186,4 @@ class PrivateKMeansModel:
             spread = spread * math.sqrt(float(np.clip(square, 0.25, 4.0)))
         else:
             moves = james_stein(moves - centres, deviation**2)
-        return SpreadClusters(self.ground.region.inside(centres + moves), spread)
+        return SpreadClusters(self.ground.region.inside(centres + moves), spread, evidence)

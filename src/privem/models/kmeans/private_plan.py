@@ -25,7 +25,7 @@ from ...blocks.shrinkage import clip_radius, consistency, kept_share, soften, so
 from ...budget import Allowance, Iterated, Part
 from ...core import Release, Stage
 from ...em import LateMean, PrivateEM
-from ...ground import Ground, Preamble, PrivateFit
+from ...ground import Ground, Preamble, PrivateFit, without_evidence
 from ...linalg import smat
 from ...tape import given, held
 from ...tree import Array
@@ -179,7 +179,9 @@ class PrivateKMeansPlan(Iterated):
             "k-means",
         )
         state = yield from em.stages()
-        return PrivateFit(ground.region.to_data(state.centres), ground, rounds)
+        centres, structure = ground.region.to_data(state.centres), "full" if rounds else "grid"
+        lost = without_evidence(state.evidence)
+        return PrivateFit(centres, ground, rounds, structure, lost=lost)
 
     def _start(self, ground: Ground) -> Generator[Stage, Release[Any], SpreadClusters]:
         region, d, k = ground.region, self.preamble.d, self.clusters

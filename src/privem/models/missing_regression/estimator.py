@@ -102,6 +102,7 @@ class MissingCovariateRegression(TargetDensity, GradientEstimator):
         Private fits only: as given or found.
     n_iter_ : int
     privacy_, bounds_, target_bounds_ : private fits only
+    structure_ : {"full"}, private fits only
     lower_bound_, converged_ : exact fits only
     n_features_in_, feature_names_in_ : as in scikit-learn
     feature_types_in_ : list of str, the declared type of each feature

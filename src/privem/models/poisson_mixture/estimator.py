@@ -20,6 +20,7 @@ from ...em import Fit
 from ...estimator.density import Components, OfBlock, log_sums
 from ...estimator.score import PrivatelyScored
 from ...estimator.synthetic import Synthetic
+from ...estimator.warnings import say_alike
 from ...ground import PrivateFit
 from ...parameters import check_float, check_int, check_one_start, check_samples
 from ...tree import Array
@@ -123,12 +124,16 @@ class PoissonMixture(Synthetic, Components, DensityMixin, PrivatelyScored):  # t
 
     def _set_private(self, result: PrivateFit[Poissons]) -> None:
         self.weights_, self.rates_ = result.state.weights, result.state.rates
-        self.n_iter_, self.structure_ = result.iterations, result.structure
+        self.n_iter_ = result.iterations
         self.bounds_ = result.ground.region.sides
         self._say_found(result.ground, self._names())
-        if result.structure == "single" and self.n_components > 1:
+        if result.structure == "single":
             instead = "all of them are one (structure_ is 'single'); "
             self._say_few(result.ground, f"{self.n_components} components", instead)
+
+    def _advise(self) -> None:
+        if self.n_components > 1 and self.structure_ != "single":
+            say_alike(self, "components", ["rates_"])
 
     def _region(self, d: int) -> Region | None:
         region = super()._region(d)

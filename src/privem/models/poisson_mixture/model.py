@@ -26,6 +26,7 @@ import numpy as np
 from scipy.special import gammaln, logsumexp
 
 from ...blocks import conditions
+from ...blocks.log_density import LogDensity
 from ...blocks.region import Region, farthest
 from ...blocks.sensitivity import MomentWeights, capped
 from ...blocks.shrinkage import james_stein
@@ -65,7 +66,7 @@ class Poissons:
 
 
 @dataclass(frozen=True)
-class PoissonLogDensity:
+class PoissonLogDensity(LogDensity):
     """The log-probability of records, computed number by number."""
 
     state: Poissons

@@ -142,9 +142,9 @@ class RegressionMixture(TargetDensity):
         k = self.n_components
         self.weights_, self.coef_, self.intercept_, self.noise_variance_ = result.state
         self.n_iter_, self.structure_ = result.iterations, result.structure
-        if self.structure_ != "single" or (self.weights_init is not None and k > 1):
+        if self.structure_ != "single" or self.weights_init is not None or k == 1:
             self.structure_ = "full"  # a given start is heeded however large the noise
-        elif k > 1:
+        else:
             instead = "all of them are one (structure_ is 'single'); "
             self._say_few(result.ground, f"{k} regressions", instead)
         self._say_found(result.ground, [*self._names(), "the target"])

@@ -136,7 +136,7 @@ class GradientEstimator(Estimator):
                 f"no bounds stood out of the noise: a ball of radius 1 was used; give bounds={both}"
                 ", or use more records or a larger epsilon",
             )
-        if result.lost:
+        if result.structure == "lost":
             instead = "its direction is mostly noise; give init=, or "
             self._say_few(ground, f"a start in {self.n_features_in_} dimensions", instead)
 

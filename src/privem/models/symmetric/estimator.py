@@ -102,6 +102,8 @@ class SymmetricMixture(Synthetic, Components, SymmetricEstimator):
     noise_variance_ : float
     n_iter_ : int
     privacy_, bounds_ : private fits only
+    structure_ : {"full", "lost"}
+        Private fits only: ``"lost"`` if the start's direction, and so the result, is mostly noise.
     lower_bound_, converged_ : exact fits only
     n_features_in_, feature_names_in_ : as in scikit-learn
     feature_types_in_ : list of str, the declared type of each feature
@@ -216,6 +218,8 @@ class SymmetricRegressionMixture(TargetDensity, SymmetricEstimator):
     noise_variance_ : float
     n_iter_ : int
     privacy_, bounds_, target_bounds_ : private fits only
+    structure_ : {"full", "lost"}
+        Private fits only: ``"lost"`` if the start's direction, and so the result, is mostly noise.
     lower_bound_, converged_ : exact fits only
     n_features_in_, feature_names_in_ : as in scikit-learn
     feature_types_in_ : list of str, the declared type of each feature

@@ -74,8 +74,6 @@ class SymmetricPlan:
 class GradientFit(PrivateFit[Symmetric]):
     """Coefficients and variance, and what else was found."""
 
-    lost: bool = False
-    """Whether the start's direction is mostly noise, as far as the noise level tells."""
     missing: Array | None = None
     """How often entries are missing (d,), in models that have missing ones."""
 
@@ -127,7 +125,8 @@ class PrivateSymmetricPlan:
         state: Symmetric = yield from self._em(ground, start).stages()
         if start.whitener is not None:
             state = replace(state, beta=start.whitener @ state.beta)
-        return GradientFit(state, ground, self.settings.iterations, lost=self.start.lost(ground))
+        structure = "lost" if self.start.lost(ground) else "full"
+        return GradientFit(state, ground, self.settings.iterations, structure)
 
     def _em(self, ground: Ground, start: Start) -> PrivateEM[Any]:
         settings, state, squares = self.settings, start.state, start.squares
