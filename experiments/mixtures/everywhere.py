@@ -138,7 +138,9 @@ def collect(options: argparse.Namespace) -> dict[Fit, dict[int, Row]]:
     for fit in wanted:
         if key(fit) in known:
             cells.setdefault(fit.cell, {})[fit.split] = known[key(fit)]
-    return cells
+    # One or two splits say nothing about the others of a run that was stopped.
+    enough = min(3, max((len(rows) for rows in cells.values()), default=0))
+    return {cell: rows for cell, rows in cells.items() if len(rows) >= enough}
 
 
 def table(cells: Cells, before: Before) -> Iterator[str]:

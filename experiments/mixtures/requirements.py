@@ -14,7 +14,7 @@ from functools import cache
 from itertools import pairwise
 
 import numpy as np
-from fits import COMPONENTS, DELTA, Fit, Row
+from fits import COMPONENTS, DELTA, EPSILONS, Fit, Row
 from scipy.optimize import brentq
 from scipy.stats import binom, norm
 from sets import HEAVY, LARGE, Array, load, sizes
@@ -104,7 +104,7 @@ class Gap:
 def gaps(cells: Cells) -> Iterator[Gap]:
     """Fits against the better of a uniform density and (mixtures) a private single Gaussian."""
     for cell, rows in cells.items():
-        if cell.method != "default" or stopped(rows):
+        if cell.method != "default" or cell.epsilon not in EPSILONS or stopped(rows):
             continue
         own, uniform = scores(rows), scores(rows, "uniform")
         one = {} if cell.k == 1 else scores(cells.get(replace(cell, k=1), {}))
