@@ -41,6 +41,23 @@ def as_type(state: Mixture, covariance_type: str) -> Mixture:
     return replace(state, covariance_type=covariance_type, covariances=c)
 
 
+def collapsed(mixture: Mixture) -> tuple[Array, Array]:
+    """Mean and covariance of all that a mixture stands for; the latter a matrix or a diagonal."""
+    weights, c = mixture.weights, mixture.covariances
+    mean = weights @ mixture.means
+    away = mixture.means - mean
+    match mixture.covariance_type:
+        case "full":
+            within = np.einsum("k,kij->ij", weights, c)
+        case "tied":
+            within = c
+        case "diag":
+            return mean, weights @ (c + away**2)
+        case _:
+            return mean, weights @ (c[:, None] + away**2)
+    return mean, within + np.einsum("k,ki,kj->ij", weights, away, away)
+
+
 def with_copies(mixture: Mixture, covariance_type: str) -> Mixture:
     """The same density with covariances of the shape that was asked for."""
     if mixture.covariance_type == covariance_type:

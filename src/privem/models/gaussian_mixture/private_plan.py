@@ -2,9 +2,9 @@
 
 The frame is one Gaussian of all records. EM starts from a noisy grid in that frame. When most of
 its iterations are done, a contest shows whether the mixture is worth its noise: if records are not
-more likely under it than under the one Gaussian, what is left goes into that Gaussian. In the end
-the fit asks how large a uniform background should be (:mod:`.log_density`). The papers' recipes
-have neither grid nor contest nor background.
+more likely under it than under one Gaussian of the same moments, what is left goes into that
+Gaussian. In the end the fit asks how large a uniform background should be (:mod:`.log_density`).
+The papers' recipes have neither grid nor contest nor background.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from ...ground import Ground, Preamble, PrivateFit
 from ...tape import given, held
 from ...tree import Array
 from ..kmeans.grid import MOST_AXES, MOST_CELLS
-from .coordinates import as_type, copies, in_data, prior_in_unit, to_unit, with_copies
+from .coordinates import as_type, collapsed, copies, in_data, prior_in_unit, to_unit, with_copies
 from .frame import PrivateGaussian, filled, frame_parts, frame_size, only_variances, pack
 from .log_density import RATIOS, GaussianLogDensity, RatioQuery, forecast_weight, weight_of
 from .m_step import Prior
@@ -37,7 +37,7 @@ from .model import Mixture
 from .private_m_step import Estimate, PrivateMixtureModel, halved
 from .query import TAIL, releases
 from .start import from_grid
-from .structure import FAR, MOST_ITERATIONS, NEAR, Structure, choose
+from .structure import FAR, MOST_ITERATIONS, MOST_POOLED, NEAR, Structure, choose
 
 _FRAME_SHARE = (0.045, 0.105)
 # Of what the preamble leaves: a question about how large a background should be.
@@ -219,11 +219,13 @@ class PrivateMixturePlan(Iterated):
         estimate = yield from em.steps(em.start, range(before))
         if self._contested:
             found = self._finished(estimate, overall)
-            contest = self._contest(found, copies(*overall, 1), ground)
-            ahead = yield from given(contest)
+            one = collapsed(found)
+            if one[1].ndim == 1 and not self._flat:
+                one = one[0], np.diag(one[1])
+            ahead = yield from given(self._contest(found, copies(*one, 1), ground))
             if not ahead:
                 rest = em.iterations / (em.iterations - before)
-                overall = yield from frame.refine(*overall, rest)
+                overall = yield from frame.refine(*one, rest)
                 single = replace(structure, single=True, iterations=before + 1)
                 return as_type(copies(*overall, self.components), self.covariance_type), single
         estimate = yield from em.steps(estimate, range(before, em.iterations))
@@ -357,8 +359,8 @@ class PrivateMixturePlan(Iterated):
         if state is not None:
             noise *= float(np.sum(state.whiteners**2)) / (k * d)
         n_iter = self.n_iter if allowance.adaptive else self.planned
-        bears = NEAR if self._seen_whole else FAR
-        chosen = choose(kind, k, d, ground.count, noise, n_iter, self.max_iter, bears)
+        bears = [NEAR if self._seen_whole else FAR, *[MOST_POOLED] * self._whitened]
+        chosen = choose(kind, k, d, ground.count, noise, n_iter, self.max_iter, *bears)
         if self.choose_structure:
             return chosen
         return replace(chosen, covariance_type=kind, single=False)

@@ -13,6 +13,8 @@ from ...blocks.shrinkage import operator_noise
 MOST_ITERATIONS = 30
 # Relative noise on a covariance, all budget in one release, beyond which a simpler one is better.
 _MOST_NOISE = 0.6
+# The same of a pooled one, beyond which one Gaussian with all of the budget is better.
+MOST_POOLED = 0.2
 # Relative noise on a covariance in one iteration: as much as it bears where many iterations are
 # needed; and less where EM starts near its end, and noise is all that later ones add.
 FAR, NEAR = 0.7, 0.45
@@ -41,11 +43,13 @@ def choose(
     n_iter: int | None,
     max_iter: int = MOST_ITERATIONS,
     noise: float = FAR,
+    pooled_noise: float = _MOST_NOISE,
 ) -> Structure:
     """Choose structure and iterations (at most ``max_iter``) from the noise level alone.
 
     ``sensitivity``: noise deviation of a second-moment entry if the whole EM budget went into one
-    release. ``noise``: what an iteration bears.
+    release. ``noise``: what an iteration bears; ``pooled_noise``: what a pooled covariance bears in
+    one release.
     """
     full = float(operator_noise(d, sensitivity)) / (count / components)
     if covariance_type in ("diag", "spherical"):
@@ -54,4 +58,4 @@ def choose(
     tied = covariance_type == "full" and full > _MOST_NOISE
     level = pooled if tied else full
     iterations = n_iter or min(int(np.clip((noise / level) ** 2, 3, MOST_ITERATIONS)), max_iter)
-    return Structure("tied" if tied else covariance_type, pooled > _MOST_NOISE, iterations)
+    return Structure("tied" if tied else covariance_type, pooled > pooled_noise, iterations)
