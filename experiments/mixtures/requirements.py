@@ -190,16 +190,21 @@ def heavy_tails(cells: Cells) -> Iterator[Finding]:
             yield Finding(label(cell), below - 0.2, f"{below:.2f} below exact, allowed 0.20")
 
 
-def no_worse(cells: Cells, before: Before) -> Iterator[Finding]:
-    """Life Sciences, Gowalla and the plane against the figures of before."""
+def no_worse(cells: Cells, before: Before, kept: bool) -> Iterator[Finding]:
+    """Against the figures of before: Life Sciences, Gowalla and the plane; or all, with slack.
+
+    The second is for the floor's sake: it would also hold where the single Gaussian had become bad.
+    """
     for cell, rows in cells.items():
         name, own = label(cell), scores(rows)
-        whole = cell.set in KEPT and cell.n == sizes(cell.set)[-1]
-        if whole and cell.method == "default" and own and name in before:
+        chosen = not kept or (cell.set in KEPT and cell.n == sizes(cell.set)[-1])
+        ours = cell.method == "default" and (kept or cell.bounds == "given")
+        if chosen and ours and own and name in before:
             middle, error, _ = before[name]
             both = 2 * math.hypot(error, deviation(np.array(list(own.values()))))
-            said = f"{median(own):.3f}, before {middle:.3f}, allowed {0.02 + both:.3f} less"
-            yield Finding(name, middle - median(own) - 0.02 - both, said)
+            allowed = both + (0.02 if kept else slack(cell))
+            said = f"{median(own):.3f}, before {middle:.3f}, allowed {allowed:.3f} less"
+            yield Finding(name, middle - median(own) - allowed, said)
 
 
 def coverage(cells: Cells) -> Iterator[Finding]:
@@ -298,6 +303,7 @@ def requirements(before: Before) -> list[Requirement]:
         Requirement("Tends to exact EM", tends_to_exact),
         Requirement("Optima on the plane", optima),
         Requirement("Heavy tails", heavy_tails),
-        Requirement("No worse than before", lambda c: no_worse(c, before)),
+        Requirement("Kept sets no worse than before", lambda c: no_worse(c, before, True)),
+        Requirement("Others no worse than before", lambda c: no_worse(c, before, False), 0.9),
         Requirement("Bounds found", coverage),
     ]
