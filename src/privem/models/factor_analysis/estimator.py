@@ -32,8 +32,8 @@ from ...parameters import (
 from ...tree import Array
 from ..gaussian_mixture.density import GaussianScored
 from ..gaussian_mixture.model import Mixture
-from .model import Covariance, FactorFit, FactorSteps, Whole, rotate
-from .plan import FACTOR_RECIPES, CovariancePlan, Gaussian, PrivateCovariancePlan
+from .model import Covariance, FactorFit, FactorSteps, rotate
+from .plan import FACTOR_RECIPES, CovariancePlan, Factors, PrivateCovariancePlan
 
 _MOST_FRAMED = 1024  # features
 # Steps of a fit played again, which begin near its end.
@@ -80,7 +80,8 @@ class FactorAnalysis(
     delta, bounds, neighbours, max_weight : see :class:`privem.GaussianMixture`
     background : bool or "auto", default="auto"
         Whether the density is ``(1 - w)`` times the Gaussian plus ``w`` times a uniform density on
-        the bounds. ``"auto"``: in private fits, unless ``mechanism="joint"``. Exact fits have none.
+        the bounds. ``"auto"``: in private fits of up to 256 columns, unless ``mechanism="joint"``.
+        Exact fits have none.
     accountant : str, default="auto"
         ``"auto"`` takes the tightest valid one. The others raise an error where they are not valid:
         ``"gdp" "zcdp" "zcdp-loose" "rdp" "pld" "moments" "advanced" "advanced-classical" "linear"
@@ -154,14 +155,14 @@ class FactorAnalysis(
 
     def _private_plan(self, table: Table, terms: Terms) -> PrivateCovariancePlan:
         d = self.n_features_in_
-        self._steps()
+        steps = self._steps()
         # With very many features a second look would need a d x d frame, and seldom be sharp.
         recipe = "joint" if self.mechanism == "auto" and d > _MOST_FRAMED else self.mechanism
-        return PrivateCovariancePlan(self._preamble(table, terms), recipe, self.background)
+        preamble = self._preamble(table, terms)
+        return PrivateCovariancePlan(preamble, recipe, steps, self.background)
 
-    def _set_private(self, result: PrivateFit[Gaussian]) -> None:
-        mean, covariance = result.state
-        self._set_factors(mean, self._steps().fit(Whole(covariance), result.ground.count))
+    def _set_private(self, result: PrivateFit[Factors]) -> None:
+        self._set_factors(*result.state)
         self._set_bounds(result.ground)
         self._set_private_background(result.background)
 
@@ -187,7 +188,7 @@ class FactorAnalysis(
                 ConvergenceWarning,
             )
 
-    def _set_again(self, result: PrivateFit[Gaussian]) -> None:
+    def _set_again(self, result: PrivateFit[Factors]) -> None:
         """From the noise variances found, which are near; loadings with the signs they had."""
         before, self.noise_variance_init = self.components_, self.noise_variance_
         self.max_iter = min(self.max_iter, _AGAIN)

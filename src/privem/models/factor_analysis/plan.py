@@ -30,9 +30,10 @@ from ...noise.exact import Exact
 from ...tape import held
 from ...tree import Array
 from ..gaussian_mixture.frame import frame_parts
+from ..gaussian_mixture.log_density import MOST_ASKED, background_part, background_weight
 from ..gaussian_mixture.model import Mixture
 from ..gaussian_mixture.query import BoundedQuery
-from .model import Covariance, LowRank, Whole
+from .model import Covariance, FactorFit, FactorSteps, LowRank, Whole
 from .query import BoundedMomentsQuery, NoisyMoments
 
 # Vectors more than rows, so that a random square matrix, which may be nearly singular, is none.
@@ -94,8 +95,8 @@ _FRAME_SHARES = (0.3, 0.7)
 _SHARP = 0.7
 
 
-# Mean and positive definite covariance in the data's coordinates.
-Gaussian = tuple[Array, Array]
+# The mean in the data's coordinates, and what follows from the covariance.
+Factors = tuple[Array, FactorFit]
 
 
 @dataclass(frozen=True)
@@ -106,11 +107,14 @@ class PrivateCovariancePlan:
     second in the frame of the first: more accurate where the region is much wider than the data and
     the noise is small. ``"auto"`` looks once, and then decides from the noise level alone whether
     to look closer or to repeat the same look and average, which is as good as one of both budgets.
-    ``background``: whether the density has one, or ``"auto"``.
+    ``steps``: what follows the covariance, and is free. ``background``: whether the fit asks how
+    large a uniform background should be; ``"auto"``: if it is not ``"joint"``, up to so many
+    columns that asking takes less time than the moments do.
     """
 
     preamble: Preamble
     recipe: str
+    steps: FactorSteps
     background: bool | str = "auto"
 
     def parts(self) -> list[Part]:
@@ -118,9 +122,20 @@ class PrivateCovariancePlan:
         d, left = self.preamble.d, 1.0 - self.preamble.share()
         size = 1 + d + d * (d + 1) // 2
         shares = (1.0,) if self.recipe == "joint" else _FRAME_SHARES
-        return self.preamble.parts() + frame_parts(left, shares, [size] * len(shares))
+        parts = self.preamble.parts()
+        if self._above:
+            parts.append(background_part(left))
+            left -= parts[-1].share
+        return parts + frame_parts(left, shares, [size] * len(shares))
 
-    def stages(self, allowance: Allowance) -> Generator[Stage, Release[Any], PrivateFit[Gaussian]]:
+    @property
+    def _above(self) -> bool:
+        """Whether the density lies above a background."""
+        if self.background == "auto":
+            return self.recipe != "joint" and self.preamble.d <= MOST_ASKED
+        return bool(self.background)
+
+    def stages(self, allowance: Allowance) -> Generator[Stage, Release[Any], PrivateFit[Factors]]:
         """Generate the stages."""
         ground = yield from self.preamble.stages(allowance)
         region = ground.region
@@ -135,8 +150,14 @@ class PrivateCovariancePlan:
         if closer:
             frame = held(lambda: (mean, covariance))
             mean, covariance = yield from self._closer(ground, *frame)
+        mean = region.to_data(region.inside(mean[None])[0])
         covariance = covariance * np.outer(region.scale, region.scale)
-        return PrivateFit((region.to_data(region.inside(mean[None])[0]), covariance), ground)
+        fit, weight = self.steps.fit(Whole(covariance), ground.count), 0.0
+        if self._above:
+            shape = fit.components.T @ fit.components + np.diag(fit.noise_variance)
+            mixture = Mixture("full", np.ones(1), mean[None], shape[None])
+            weight = yield from background_weight(mixture, ground)
+        return PrivateFit((mean, fit), ground, background=weight)
 
     def _sharp(self, ground: Ground) -> bool:
         """Whether a look in the frame of an earlier one sees more than noise; needs no data."""

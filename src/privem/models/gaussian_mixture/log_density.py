@@ -11,7 +11,9 @@ that. Proof: ``docs/proofs/contest.md``.
 from __future__ import annotations
 
 import math
+from collections.abc import Generator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy.special import logsumexp
@@ -20,7 +22,9 @@ from ...blocks import conditions
 from ...blocks.log_density import EXP_ERROR, BoundedLogDensity, log_density
 from ...blocks.profile import ProfileQuery
 from ...blocks.region import Region
-from ...core import Block, Scratch
+from ...budget import Part
+from ...core import Block, Release, Scratch, Stage
+from ...ground import Ground
 from ...tree import Array
 from .model import Mixture
 
@@ -133,6 +137,22 @@ class RatioQuery(ProfileQuery):
 # the last only the mixture does, whatever the ratio: few points, and so little noise.
 RATIOS = np.array([-6.0, -3.0, -1.0, 0.0, 1.0, 3.0, 6.0])
 LEAST, MOST = 0.005, 0.995
+# Of what the preamble leaves of a budget: the question how large a background should be.
+_SHARE = 0.02
+# With full covariances of more columns than this, the question would take longer than the fit.
+MOST_ASKED = 256
+
+
+def background_part(left: float) -> Part:
+    """The part of an allowance that :func:`background_weight` spends."""
+    return Part("background", left * _SHARE, [("gaussian", len(RATIOS))])
+
+
+def background_weight(mixture: Mixture, ground: Ground) -> Generator[Stage, Release[Any], float]:
+    """The weight of a background beneath a mixture in the data's coordinates; generates a stage."""
+    query = RatioQuery(mixture, ground.region, RATIOS, ground.cap_weight)
+    release = yield ground.stage(query, "background")
+    return weight_of(release.statistics.counts, release.spread, ground.count)
 
 
 def weight_of(counts: Array, deviation: float, count: float) -> float:

@@ -31,7 +31,13 @@ from ...tree import Array
 from ..kmeans.grid import MOST_AXES, MOST_CELLS
 from .coordinates import as_type, collapsed, copies, in_data, prior_in_unit, to_unit, with_copies
 from .frame import PrivateGaussian, filled, frame_parts, frame_size, only_variances, pack
-from .log_density import RATIOS, GaussianLogDensity, RatioQuery, forecast_weight, weight_of
+from .log_density import (
+    MOST_ASKED,
+    GaussianLogDensity,
+    background_part,
+    background_weight,
+    forecast_weight,
+)
 from .m_step import Prior
 from .model import Mixture
 from .private_m_step import Estimate, PrivateMixtureModel, halved
@@ -40,8 +46,6 @@ from .start import from_grid
 from .structure import FAR, MOST_ITERATIONS, MOST_POOLED, NEAR, Structure, choose
 
 _FRAME_SHARE = (0.045, 0.105)
-# Of what the preamble leaves: a question about how large a background should be.
-_BACKGROUND_SHARE = 0.02
 # Of what all these leave: a grid to start from, one that sees all columns or not; and the contest.
 _GRID_SHARES = (0.2, 0.05)
 _CONTEST_SHARE = 0.02
@@ -105,8 +109,8 @@ class PrivateMixturePlan(Iterated):
         parts = self.preamble.parts()
         left = 1.0 - self.preamble.share()
         if self._above:
-            parts.append(Part("background", left * _BACKGROUND_SHARE, [("gaussian", len(RATIOS))]))
-            left *= 1 - _BACKGROUND_SHARE
+            parts.append(background_part(left))
+            left -= parts[-1].share
         if self.start is None and not self.preamble.pure:
             size = frame_size(d, only_variances(self.covariance_type, d))
             parts += frame_parts(left, _FRAME_SHARE, (size, size))
@@ -132,7 +136,14 @@ class PrivateMixturePlan(Iterated):
     @property
     def _above(self) -> bool:
         """Whether the density lies above a background."""
-        return self._whitened if self.background == "auto" else bool(self.background)
+        if self.background == "auto":
+            return self._whitened and not self._wide
+        return bool(self.background)
+
+    @property
+    def _wide(self) -> bool:
+        """Whether log-densities, computed number by number, would take longer than the fit."""
+        return self.covariance_type in ("full", "tied") and self.preamble.d > MOST_ASKED
 
     @property
     def _flat(self) -> bool:
@@ -160,7 +171,7 @@ class PrivateMixturePlan(Iterated):
 
     @property
     def _contested(self) -> bool:
-        return self._free and self.components > 1
+        return self._free and self.components > 1 and not self._wide
 
     def stages(self, allowance: Allowance) -> Generator[Stage, Release[Any], PrivateFit[Mixture]]:
         """Generate the stages."""
@@ -170,7 +181,7 @@ class PrivateMixturePlan(Iterated):
         mixture = in_data(with_copies(mixture, self.covariance_type), ground.region)
         weight = 0.0
         if self._above:
-            weight = yield from self._background(mixture, ground)
+            weight = yield from background_weight(mixture, ground)
         return PrivateFit(mixture, ground, structure.iterations, structure.name, weight)
 
     def _by_recipe(
@@ -273,13 +284,6 @@ class PrivateMixturePlan(Iterated):
         release = yield ground.stage(query, "contest")
         gain = float(release.statistics.total[0]) / count
         return gain > (mixture.n_parameters - one.n_parameters) / count
-
-    def _background(
-        self, mixture: Mixture, ground: Ground
-    ) -> Generator[Stage, Release[Any], float]:
-        query = RatioQuery(mixture, ground.region, RATIOS, ground.cap_weight)
-        release = yield ground.stage(query, "background")
-        return weight_of(release.statistics.counts, release.spread, ground.count)
 
     def _finished(self, end: Estimate, overall: tuple[Array, Array]) -> Mixture:
         """The mixture, and what becomes of components that noise has swallowed."""
