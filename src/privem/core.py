@@ -211,7 +211,11 @@ class Model(Protocol[State, Statistics]):
         """The expected statistics under ``state``, as iteration ``round`` asks for them."""
 
     def m_step(self, state: State, release: Release[Statistics]) -> State:
-        """New parameters. Total: any finite release gives valid ones."""
+        """New parameters. Total: any finite release gives valid ones.
+
+        Sums are about what ``release.query`` holds. A private fit that is played again with other
+        noise (:mod:`privem.tape`) has another ``state``: what its steps are shrunk towards.
+        """
 
 
 class ExactModel(Model[State, Statistics], Protocol):

@@ -153,7 +153,8 @@ class Declaration:
         What else a summary says, as a dict: called with the fitted model and the total weight of
         its rows, or ``None`` where only what was released may be said.
     table : callable or None
-        Makes a :class:`ParameterTable` of the fitted model.
+        Makes a :class:`ParameterTable` of the fitted model, from a mapping of its attributes: their
+        values, or their standard errors.
     """
 
     name: str
@@ -170,7 +171,7 @@ class Declaration:
     options: tuple[str, ...] = ()
     results: tuple[str, ...] = ()
     figures: Callable[[Any, float | None], dict[str, Any]] = _mean_log_likelihood
-    table: Callable[[Any], ParameterTable] | None = None
+    table: Callable[[Any, Mapping[str, Any]], ParameterTable] | None = None
 
     @property
     def estimator(self) -> type[Any]:

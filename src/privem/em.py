@@ -15,7 +15,7 @@ from typing import Any, Generic, Protocol, Self, TypeVar
 
 import numpy as np
 
-from .core import ExactModel, Model, Noise, Query, Release, Stage
+from .core import ExactModel, Model, Noise, Release, Stage
 from .noise.exact import Exact
 from .tape import given, held
 from .tree import Array, map_leaves
@@ -87,10 +87,6 @@ def gains_less(tol: float) -> Callable[[float, Any, Any], bool]:
 class Path(Protocol[State]):
     """Where the noisy steps of a private fit lead. All of it is arithmetic after the releases."""
 
-    @property
-    def first(self) -> int:
-        """The first iteration whose release enters the result, and not only what is asked next."""
-
     def step(self, t: int, before: State, found: State) -> State:
         """The state to go on from, after the M-step of iteration ``t`` has found one."""
 
@@ -105,11 +101,11 @@ class LateMean(Generic[State]):
     """
 
     def __init__(self, start: State, iterations: int, *fields: str) -> None:
-        self.first, self._fields, self._late = iterations // 2, fields, [start]
+        self._first, self._fields, self._late = iterations // 2, fields, [start]
 
     def step(self, t: int, before: State, found: State) -> State:
         """The M-step's own state."""
-        self._late = [*self._late, found] if t > self.first else [found]
+        self._late = [*self._late, found] if t > self._first else [found]
         return found
 
     def end(self, state: State) -> State:
@@ -149,17 +145,17 @@ class SearchThenMean(Generic[Moved]):
     """
 
     def __init__(self, search: int, overstep: float = 1.0, restarts: int = 0) -> None:
-        self.first, self._overstep, self._restarts = search, overstep, restarts
+        self._search, self._overstep, self._restarts = search, overstep, restarts
         self._mean: Moved | None = None
 
     def step(self, t: int, before: Moved, found: Moved) -> Moved:
         """Further than found, or the mean so far."""
-        if self._mean is None or t <= self.first:
+        if self._mean is None or t <= self._search:
             self._mean = found
-            longer = self._overstep != 1.0 and 0 < t < self.first
+            longer = self._overstep != 1.0 and 0 < t < self._search
             ahead = found.beyond(self._overstep) if longer else found
             return ahead.restarted() if t < self._restarts else ahead
-        self._mean = self._mean.towards(found, t - self.first + 1)
+        self._mean = self._mean.towards(found, t - self._search + 1)
         return self._mean
 
     def end(self, state: Moved) -> Moved:
@@ -171,8 +167,7 @@ class SearchThenMean(Generic[Moved]):
 class PrivateEM(Generic[State]):
     """Private EM from ``start``: so many iterations, each a noisy release.
 
-    Where their noise is drawn anew (:mod:`privem.tape`), each iteration that enters the result
-    starts from where it did, and those before it are given.
+    Where their noise is drawn anew (:mod:`privem.tape`), the same is asked as was asked before.
 
     Parameters
     ----------
@@ -201,19 +196,11 @@ class PrivateEM(Generic[State]):
 
     def steps(self, state: State, rounds: range) -> Generator[Stage, Release[Any], State]:
         """Some of the iterations, from a state on."""
-        first = min(max(self.path.first, rounds.start), rounds.stop)
-        state = yield from given(self._steps(state, range(rounds.start, first)))
-        return (yield from self._steps(state, range(first, rounds.stop)))
-
-    def _steps(self, state: State, rounds: range) -> Generator[Stage, Release[Any], State]:
         for t in rounds:
-            before, query = held(partial(self._asked, state, t))
+            query = held(partial(self.model.query, state, t))
             release = yield Stage(query, self.noise(t), f"{self.name} {t + 1}")
-            state = self.path.step(t, before, self.model.m_step(before, release))
+            state = self.path.step(t, state, self.model.m_step(state, release))
         return state
-
-    def _asked(self, state: State, t: int) -> tuple[State, Query[Any]]:
-        return state, self.model.query(state, t)
 
 
 @dataclass(frozen=True)
@@ -252,8 +239,6 @@ class PooledEM(Generic[State]):
 
 class _Search(Generic[State]):
     """EM as it is, which ends where it has got to."""
-
-    first = 0
 
     def step(self, t: int, before: State, found: State) -> State:
         return found

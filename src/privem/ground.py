@@ -80,6 +80,8 @@ class Ground:
     cap_weight: float = 1.0
     fixed_count: bool = False
     """Whether the number of records is exact and public."""
+    count_deviation: float = 0.0
+    """Standard deviation of the noise on the count."""
     target: Region | None = None
     """The region of a target, where the model has one of its own for it."""
 
@@ -176,16 +178,16 @@ class Preamble:
 
     def stages(self, allowance: Allowance) -> Generator[Stage, Release[Any], Ground]:
         """Generate the stages."""
-        count, rows = self.count, self.count
+        count, rows, deviation = self.count, self.count, 0.0
         if count is None or rows is None:
             noise = allowance.noise("count", MOST_ROWS if self.limit is None else self.limit)
             release = yield Stage(CountQuery(self.cap_weight, kind=self.kind), noise, "count")
             noisy, slack = float(release.statistics.count), release.spent[0].slack
-            count = max(noisy, 1.0)
+            count, deviation = max(noisy, 1.0), release.spread
             rows = self._rows(noisy, slack, release.spread, allowance)
         # Everything but the count is given where noise is drawn anew.
         ground = yield from given(self._ground(count, rows, allowance))
-        return replace(ground, count=count)
+        return replace(ground, count=count, count_deviation=deviation)
 
     def _ground(
         self, count: float, rows: float, allowance: Allowance

@@ -1,15 +1,15 @@
-"""A fit played again with its noise drawn anew: what that noise does to the result.
+"""A fit played again with more noise: what its noise does to the result.
 
 A plan sees nothing but releases (:class:`privem.core.Plan`), and the size of their noise is known.
 So a fit can be repeated without the data: every release gets noise of its own size once more, and
-how far the results scatter is what the noise of the fit has done to its result.
+how far results scatter is what the noise of the fit has done to its result.
 
-But a release was asked under what earlier ones had led to, and it cannot be asked again under
-anything else. A plan therefore says what counts as *given* when its noise is drawn anew: whatever
-its last releases were asked under. :func:`held` keeps the result of a computation, :func:`given`
-that of some stages; when the fit is played again they return it without computing anything.
-:func:`settled` goes on from where a search has ended. What is left are the last releases and the
-arithmetic after them, which takes milliseconds.
+The same questions are asked again: nobody could answer others. What a question is about, such as
+the mixture that says whose record is whose, is held by the release's query, and a plan says what
+else counts as given when noise is added: choices of structure, radii and bounds, starts.
+:func:`held` keeps the result of a computation, :func:`given` that of some stages; when the fit is
+played again they return it without computing anything. :func:`settled` goes on from where a search
+has ended. What is left is arithmetic after the releases, which takes milliseconds.
 
 Outside a recording all three do nothing but what they are handed.
 """

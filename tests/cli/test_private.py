@@ -16,6 +16,7 @@ from privem.audit.report import AuditReport, Finding
 from privem.cli import app
 from privem.cli.console import numbers, show
 from privem.cli.summary import audit_text
+from privem.estimator.measured import rounded
 
 BOUNDS = ["--bound", "age=0:110", "--bound", "income=0:400"]
 
@@ -235,6 +236,20 @@ def test_a_weight_of_nothing_is_shown_as_0(capsys):
     shown = capsys.readouterr().out
     assert "1.839e-257" not in shown
     assert re.search(r"^1 +0 +1e-200$", shown, re.MULTILINE)
+
+
+def test_numbers_have_the_digits_that_mean_something(people, tmp_path, capsys):
+    values, errors = [[0.123456, 48353.91], [0.5, -3.0]], [[0.0123, 1743.0], [0.0, 1e308]]
+    show(*numbers("k", ["0", "1"], ["weight", "income"], values, errors))
+    shown = capsys.readouterr().out
+    assert re.search(r"^0 +0\.123 ± 0\.012 +48,400 ± 1,700$", shown, re.MULTILINE)
+    assert re.search(r"^1 +0\.5 +-3 ± 1e\+308$", shown, re.MULTILINE)
+    fit = ["fit", people, "-m", "kmeans", "-k", 2, "-o", tmp_path / "m.json"]
+    text = run(*fit, *BOUNDS)
+    model = privem.load(tmp_path / "m.json")
+    one = rounded(model.cluster_centers_[0, 0], model.uncertainty()["cluster_centers_"][0, 0])
+    assert " ± ".join(one) in text
+    assert "±" not in run(*fit, "--exact")
 
 
 def test_help_names_every_accountant():

@@ -284,7 +284,11 @@ def test_the_command_line_fits_it(declared, is_private, tmp_path):
     files = [str(tmp_path / "x.parquet"), "-o", str(tmp_path / "model.json")]
     result = CliRunner().invoke(app, ["fit", *files, *options, "--json"])
     assert result.exit_code == 0, result.output
-    assert json.loads(result.stdout)["model"] == declared.command
+    said = json.loads(result.stdout)
+    assert said["model"] == declared.command
+    assert set(said.get("uncertainty", ())) == (
+        set(said["parameters"]) - {"categories"} if is_private else set()
+    )
     model = privem.load(tmp_path / "model.json")
     assert type(model) is declared.estimator
     assert hasattr(model, "privacy_") == is_private

@@ -18,6 +18,7 @@ The sum of the eigenvalues, the total variance, is kept.
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 
 import numpy as np
 from scipy.optimize import isotonic_regression
@@ -42,6 +43,7 @@ def clip_radius(
     return math.sqrt(least * min(max(1.0, tolerated / noise), _WIDEST))
 
 
+@lru_cache(maxsize=256)
 def consistency(d: int, radius: float) -> float:
     """Mean squared coordinate of a standard Gaussian pulled onto a ball; at most one."""
     inside = chi2.cdf(radius**2, d + 2)

@@ -11,6 +11,7 @@ from rich import box
 from rich.console import Console, RenderableType
 from rich.table import Table
 
+from ..estimator.measured import rounded
 from .failures import writing_stdout
 
 # How the library's warnings name what is an option at the command line; the longest first.
@@ -89,16 +90,24 @@ def aligned(title: str, facts: Mapping[str, Any]) -> str:
 
 
 def numbers(
-    corner: str, rows: Sequence[str], columns: Sequence[str], values: Sequence[Sequence[float]]
+    corner: str,
+    rows: Sequence[str],
+    columns: Sequence[str],
+    values: Sequence[Sequence[float]],
+    errors: Sequence[Sequence[float]] | None = None,
 ) -> list[RenderableType]:
-    """A table of numbers with row and column names, cut into pieces as wide as the terminal."""
+    """A table of numbers with row and column names, cut into pieces as wide as the terminal.
+
+    ``errors``: their standard errors, where they have any.
+    """
     width = Console().width
     labels = [corner, *(_short(row) for row in rows[:_MAX_ROWS])]
     used = first = max(map(len, labels)) + 2
     pieces: list[RenderableType] = []
     group: list[tuple[str, list[str]]] = []
     for j, column in enumerate(columns[:_MAX_COLUMNS]):
-        cells = _cells([line[j] for line in values[:_MAX_ROWS]])
+        column_errors = None if errors is None else [line[j] for line in errors]
+        cells = _cells([line[j] for line in values[:_MAX_ROWS]], column_errors)
         name = _short(column)
         wide = max(map(len, [name, *cells])) + 2
         if group and used + wide > width:
@@ -117,10 +126,26 @@ def numbers(
     return pieces
 
 
-def _cells(values: Sequence[float]) -> list[str]:
-    """Numbers of one column; what is nothing beside the largest of them is 0."""
+def _cells(values: Sequence[float], errors: Sequence[float] | None = None) -> list[str]:
+    """Numbers of one column, to the digits that mean something.
+
+    Where nothing is known of that, what is nothing beside the largest of them is 0.
+    """
+    if errors is not None:
+        return [with_error(value, error) for value, error in zip(values, errors, strict=False)]
     least = 1e-12 * max(map(abs, values), default=0.0)
     return [f"{0.0 if abs(value) < least else value:.4g}" for value in values]
+
+
+def with_error(value: float, error: float) -> str:
+    """A number and its standard error; one that noise has not reached is alone.
+
+    Examples
+    --------
+    >>> with_error(1.23456, 0.0123), with_error(0.5, 0.0)
+    ('1.235 ± 0.012', '0.5')
+    """
+    return " ± ".join(rounded(value, error)) if error else f"{value:.4g}"
 
 
 def table_of(labels: list[str], group: list[tuple[str, list[str]]]) -> Table:

@@ -16,12 +16,13 @@ from sklearn.utils import get_tags
 from ..audit.report import AuditReport, Finding
 from ..declaration import Declaration
 from ..demo import Demo
-from .console import aligned, emit_json, note, numbers, remarks, show, table_of
+from .console import aligned, emit_json, note, numbers, remarks, show, table_of, with_error
 
 if TYPE_CHECKING:
     from .fit import Request
 
 NOT_PRIVATE = "exact fit: nothing here is private. Treat the model as you would treat the data."
+_ERRORS = " ± standard error of the noise"
 _EXACT_SCORE = "This score is exact and not private: publishing it tells about those rows."
 _SCORES = {
     "rows": "rows",
@@ -62,7 +63,9 @@ def summary_of(
     if request.exact:
         stopped = any(issubclass(warning.category, ConvergenceWarning) for warning in caught)
         return summary | {"converged": not stopped}
-    return summary | {"privacy": estimator.privacy_.to_dict()}
+    errors = {name.rstrip("_"): error for name, error in estimator.uncertainty().items()}
+    found = {name: _plain(errors[name]) for name in summary["parameters"] if name in errors}
+    return summary | {"uncertainty": found, "privacy": estimator.privacy_.to_dict()}
 
 
 def _plain(value: Any) -> Any:
@@ -83,13 +86,16 @@ def report_fit(
 
 def _describe(estimator: Any, model: Declaration, summary: dict[str, Any]) -> list[RenderableType]:
     """A fit for people."""
-    table = None if model.table is None else model.table(estimator)
+    table = None if model.table is None else model.table(estimator, vars(estimator))
+    errors = estimator.uncertainty() if summary["private"] else {}
     facts: dict[str, Any] = {"rows": f"{summary['rows']:,}"} if "rows" in summary else {}
     facts |= {key: ", ".join(who) for key, who in summary.get("attendance", {}).items() if who}
     facts |= {"columns": len(summary["columns"])}
     facts |= {"target": summary["target"]} if "target" in summary else {}
     noise = summary["parameters"].get("noise_variance")
-    facts |= {"noise variance": f"{noise:.6g}"} if isinstance(noise, float) else {}
+    if isinstance(noise, float):
+        error = float(errors["noise_variance_"]) if errors else 0.0
+        facts["noise variance"] = with_error(noise, error) if error else f"{noise:.6g}"
     facts |= {
         key.replace("_", " "): f"{value:.6g}"
         for key, value in model.figures(estimator, summary.get("total_weight")).items()
@@ -104,7 +110,10 @@ def _describe(estimator: Any, model: Declaration, summary: dict[str, Any]) -> li
     if table is not None:
         labels = table.labels or [str(k) for k in range(len(table.rows))]
         corner = "k" if table.labels is None else ""
-        pieces += [f"{table.caption}\n", *numbers(corner, labels, table.columns, table.rows), ""]
+        around = model.table(estimator, errors).rows if errors and model.table else None
+        cells = numbers(corner, labels, table.columns, table.rows, around)
+        said = f"{table.caption.rstrip(':')}{'' if around is None else _ERRORS}:"
+        pieces += [f"{said}\n", *cells, ""]
     pieces.append(Text(summary["statement"]))
     mapped = not (model.categories or get_tags(estimator).input_tags.allow_nan)
     if "parties" in summary and mapped and summary["private"]:  # whether there are any is not said
@@ -174,10 +183,14 @@ def describe_demo(demo: Demo) -> list[RenderableType]:
     model = demo.model
     columns = ["weight", *model._names()]
     labels = [str(k) for k in range(len(model.weights_))]
-    values = np.column_stack([model.weights_, model.means_]).tolist()
+    found = model.uncertainty()
+    values, errors = (
+        np.column_stack(parts).tolist()
+        for parts in ([model.weights_, model.means_], [found["weights_"], found["means_"]])
+    )
     return [
-        "\nThe private model: weight and mean of each component\n",
-        *numbers("k", labels, columns, values),
+        f"\nThe private model: weights and means{_ERRORS}\n",
+        *numbers("k", labels, columns, values, errors),
         f"\nBackground, uniform on the bounds: weight {model.background_weight_:.3g}",
         f"\nHeld-out log-likelihood per person, of {demo.held_out:,} people no fit has seen\n",
         _scores(demo),

@@ -17,6 +17,10 @@ from ..tree import Array
 _CLEAR = 3.0
 
 
+# Numbers with more decimal places are written with an exponent.
+_MOST_PLACES = 9
+
+
 class Measured(NDArrayOperatorsMixin):
     """Abstract base of what was released with noise; arithmetic gives plain numbers and arrays.
 
@@ -66,6 +70,27 @@ class Measured(NDArrayOperatorsMixin):
         return f"<{type(self).__name__}: {'; '.join(self._lines())}>"
 
 
+def rounded(value: float, deviation: float, digits: int = 2) -> tuple[str, str]:
+    """A number and the deviation of its noise, to so many digits of the noise; more mean nothing.
+
+    Examples
+    --------
+    >>> rounded(48353.91, 1743.0), rounded(-0.123456, 0.00456)
+    (('48,400', '1,700'), ('-0.1235', '0.0046'))
+    >>> rounded(1.23456e-7, 4e-9), rounded(0.5, 0.0)
+    (('1.235e-07', '4e-09'), ('0.5', '0'))
+    """
+    if not (math.isfinite(deviation) and 0 < deviation < 1e15 and abs(value) < 1e15):
+        return f"{value:.4g}", f"{deviation:.{digits}g}"
+    places = digits - 1 - math.floor(math.log10(deviation))
+    if places > _MOST_PLACES:
+        many = digits + math.floor(math.log10(max(abs(value) / deviation, 1.0)))
+        return f"{value:.{many}g}", f"{deviation:.{digits}g}"
+    # Zero is added to it lest it be "-0".
+    one, other = (f"{round(x, places) + 0.0:,.{max(places, 0)}f}" for x in (value, deviation))
+    return one, other
+
+
 def say_measured(value: float, deviation: float) -> str:
     """A number with its noise, to three digits of the noise.
 
@@ -74,10 +99,7 @@ def say_measured(value: float, deviation: float) -> str:
     >>> say_measured(48353.91, 174.3), say_measured(0.123456, 0.00456)
     ('48,354 ± 174 (noise)', '0.12346 ± 0.00456 (noise)')
     """
-    if not (math.isfinite(deviation) and 1e-12 < deviation < 1e15 and abs(value) < 1e15):
-        return f"{value:g} ± {deviation:.3g} (noise)"
-    digits = max(0, 2 - math.floor(math.log10(deviation)))
-    return f"{value:,.{digits}f} ± {deviation:,.{digits}f} (noise)"
+    return f"{' ± '.join(rounded(value, deviation, 3))} (noise)"
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -4,17 +4,18 @@ The fit is played again, without the data, with noise added to its releases once
 (:mod:`privem.tape`), and each parameter's root mean square change is its standard error. This is
 the delta method without formulas: to first order, the change is what the Jacobian of everything
 after the releases makes of their noise. It holds for every model, whatever a plan does with its
-releases (shrinkage, averages of iterates, floors, changes of coordinates), and it is arithmetic on
-releases: it costs no budget.
+releases (steps shrunk towards the last iterate, averages of iterates, floors, other coordinates),
+and it is arithmetic on releases: it costs no budget.
 
-It is the noise alone, and that of the last releases: of the iterations that enter the result, each
-from where it started, and of the count. What came before counts as given, and so do the records: a
-standard error says nothing of how a sample differs from a population, of what clipping does, or of
-other optima.
+It is the noise alone, on the answers to the questions that were asked. What noise has done to the
+questions is not in it (bounds, the start, whose record is whose in an iteration, and so another
+optimum), and the records count as given: a standard error says nothing of how a sample differs from
+a population, or of what clipping does. How often it is right: ``experiments/uncertainty``.
 """
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -32,11 +33,8 @@ from .warnings import WithLineage, at_end
 
 # How often noise is drawn: a standard error is then known to an eighth of itself.
 _DRAWS = 32
-_GLANCE = 4
-# Half of the noise is added, and the change is doubled. With all of it, a step that was shrunk for
-# being mostly noise would be shrunk less; with almost none, a number at its floor would not move.
-_STEP = 0.5
-# Fewer, where there are so many parameters that this would take long.
+_GLANCE = 5
+# Fewer, where it would take long: for so many parameters, or where a model says so.
 _FEWEST, _MANY = 8, 2**20
 # The draws are always the same: the result is a function of what was released.
 _SEED = 14
@@ -50,40 +48,48 @@ class Played:
     tape: Tape
 
 
-def standard_errors(model: Any, played: Played, most: int = _DRAWS) -> dict[str, Any]:
-    """Of each released parameter of a fitted model, by attribute; from so many draws at most."""
-    fitted = {name: getattr(model, name) for name in model._released or model._needed}
+def standard_errors(
+    model: Any, played: Played, most: int = _DRAWS, factor: float = 1.0
+) -> dict[str, Any]:
+    """Of each released parameter of a fitted model, by attribute.
+
+    From so many draws at most, and times a factor.
+    """
+    fitted = _values(model)
     values = _flat(fitted)
-    draws = min(most, max(_MANY // max(len(values), 1), _FEWEST))
+    draws = min(most, max(min(_MANY // max(len(values), 1), model._replays), _FEWEST))
     rng, squares = np.random.default_rng(_SEED), np.zeros(len(values))
     with np.errstate(all="ignore"), at_end():
         for _ in range(draws):
             try:
-                squares += (_flat(_again(model, played, rng, fitted)) - values) ** 2
+                with played.tape.playing(partial(_noisier, rng)) as source:
+                    result = run(played.plan, source)
+                squares += (_flat(_again(model, result)) - values) ** 2
             except NotAsRecorded:  # nobody can tell, but a model is not lost over it
                 squares += np.inf
-    errors = np.sqrt(squares / draws) / _STEP
+    errors = factor * np.sqrt(squares / draws)
     return _shaped(fitted, np.where(np.isfinite(errors), errors, np.finfo(float).max))
 
 
-def _again(
-    model: Any, played: Played, rng: np.random.Generator, fitted: Mapping[str, Any]
-) -> dict[str, Any]:
-    """The parameters of the same fit with more noise."""
-    with played.tape.playing(partial(_noisier, rng)) as source:
-        result = run(played.plan, source)
+def _again(model: Any, result: Any) -> dict[str, Any]:
+    """The parameters of the same fit with another result."""
     other = object.__new__(type(model))
     vars(other).update(vars(model))
     other._set_again(result)
-    return {name: getattr(other, name) for name in fitted}
+    return _values(other)
+
+
+def _values(model: Any) -> dict[str, Any]:
+    """Released parameters, by attribute."""
+    return {name: getattr(model, name) for name in model._released or model._needed}
 
 
 def _noisier(rng: np.random.Generator, release: Release[Any]) -> Release[Any]:
-    """A release with a part of its noise added once more; it does not know."""
+    """A release with noise of its own size added once more; it does not know."""
     assert release.deviation is not None
 
     def noisy(value: Any, deviation: Any) -> Array:
-        return np.asarray(value + _STEP * deviation * rng.standard_normal(np.shape(value)))
+        return np.asarray(value + deviation * rng.standard_normal(np.shape(value)))
 
     statistics = map_leaves(noisy, release.statistics, release.deviation)
     return Release(release.query, statistics, release.deviation, release.spent)
@@ -119,6 +125,11 @@ class WithUncertainty(WithLineage):
     # Released parameters, where these are others.
     _released: ClassVar[tuple[str, ...]] = ()
 
+    @property
+    def _replays(self) -> int:
+        """How often noise may be drawn before that takes long."""
+        return _DRAWS
+
     @abstractmethod
     def _set_private(self, result: Any) -> None:
         """Set what a private fit has found."""
@@ -133,10 +144,10 @@ class WithUncertainty(WithLineage):
     def uncertainty(self) -> dict[str, Any]:
         """The standard error that noise causes in each released parameter of a private fit.
 
-        That is the noise of the last releases: of the iterations that enter the result, each from
-        where it started, and of the count. What came before counts as given, and so do the records:
-        the error of a sample is not in it, nor what clipping does. It is computed from releases
-        alone and costs no budget.
+        That is what noise does to the answers, the questions of the fit being given: bounds, start,
+        and whose record is whose in each iteration. The records are given too: the error of a
+        sample is not in it, nor what clipping does. It is computed from releases alone and costs no
+        budget.
 
         Returns
         -------
@@ -164,8 +175,8 @@ class WithUncertainty(WithLineage):
         return dict(self._uncertainty)
 
     def _rough_errors(self) -> dict[str, Any]:
-        """The same at a glance: each is wrong by a third or so."""
-        return standard_errors(self, self._played, _GLANCE)
+        """The same from a few draws: a number over one of these has the variance it should have."""
+        return standard_errors(self, self._played, _GLANCE, math.sqrt(_GLANCE / (_GLANCE - 2)))
 
     def _without_releases(self) -> Self:
         """The model with standard errors in place of the releases they are computed from."""

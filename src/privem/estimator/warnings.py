@@ -33,9 +33,6 @@ from ..accounting import Gaussian, mu_for
 from ..accounting import epsilon as epsilon_of
 from ..tree import Array
 
-# Components that differ by so many standard errors, at a glance, can be told apart.
-_FAR, _MANY = 4.0, 40
-
 _waiting: ContextVar[list[tuple[str, type[Warning]]]] = ContextVar("_waiting")
 
 
@@ -79,7 +76,7 @@ def say_alike(
 
     Two are alike if the mean square of the differences of their parameters, in standard errors, is
     what noise makes of equal ones, or two deviations more. For one parameter, that is two standard
-    errors.
+    errors. A few draws of noise are enough to tell.
 
     Parameters
     ----------
@@ -95,13 +92,9 @@ def say_alike(
     """
     values = _rows(model, names)
     pairs = np.argwhere(np.triu(np.ones((len(values),) * 2, bool) if near is None else near, 1))
-    if len(pairs) and "_played" in vars(model):
-        z = _differences(values, _rows(model._rough_errors(), names), pairs)
-        # Of many parameters it is enough that one in ten differs.
-        pairs = pairs[np.quantile(z, 0.9 if z.shape[1] > _MANY else 0.5, axis=1) < _FAR]
     if not len(pairs):
         return
-    z = _differences(values, _rows(model.uncertainty(), names), pairs)
+    z = _differences(values, _rows(model._rough_errors(), names), pairs)
     alike = np.mean(z**2, axis=1) <= 1 + 2 * math.sqrt(2 / z.shape[1])
     if alike.any():
         advise_at_end(

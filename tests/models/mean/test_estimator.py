@@ -3,6 +3,7 @@
 import numpy as np
 import polars as pl
 import pytest
+from scipy.stats import chi2
 
 from privem import PrivateMean, private_mean
 from privem.audit import recount
@@ -38,6 +39,14 @@ def test_scale_and_place_are_found():
     mean = private_mean(x, epsilon=2.0)
     assert np.abs(mean.value - (1e6 + 50)).max() < 20
     assert recount(mean.privacy).passed
+
+
+def test_the_deviation_is_that_of_all_noise():
+    """Far from the centre most of it comes from the count. False alarms: 2e-7."""
+    x = np.full(500, 3.0)
+    means = [private_mean(x, tau=10.0, epsilon=4.0) for _ in range(80)]
+    z = np.array([(mean.value - 3.0) / mean.deviation for mean in means])
+    assert chi2.ppf(1e-7, 80) < np.sum(z**2) < chi2.ppf(1 - 1e-7, 80)
 
 
 def test_what_is_returned():

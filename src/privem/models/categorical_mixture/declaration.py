@@ -1,5 +1,6 @@
 """What the model declares about itself."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from ...declaration import AuditCase, Declaration, ParameterTable
@@ -11,11 +12,11 @@ def _audit_case(s: Any) -> AuditCase:
     return AuditCase(agreeing, [1.0, 1.0], [0.0, 0.0], {"categories": [0, 1]})
 
 
-def _table(model: Any) -> ParameterTable:
+def _table(model: Any, of: Mapping[str, Any]) -> ParameterTable:
     cells = [
         (f"{column}={category}", probabilities[:, j])
         for column, known, probabilities in zip(
-            model._names(), model.categories_, model.category_probs_, strict=True
+            model._names(), model.categories_, of["category_probs_"], strict=True
         )
         for j, category in enumerate(known)
     ]
@@ -23,7 +24,7 @@ def _table(model: Any) -> ParameterTable:
         f"Latent classes, {model.n_components} of them",
         "Weight of each class, and probabilities within it:",
         [f"class {k}" for k in range(model.n_components)],
-        [model.weights_, *(values for _, values in cells)],
+        [of["weights_"], *(values for _, values in cells)],
         ["weight", *(label for label, _ in cells)],
     )
 

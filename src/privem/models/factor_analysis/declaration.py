@@ -1,5 +1,6 @@
 """What the model declares about itself."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from ...declaration import AuditCase, Declaration, ParameterTable
@@ -10,14 +11,14 @@ def _figures(model: Any, weight: float | None) -> dict[str, Any]:
     return found | ({} if weight is None else {"mean_log_likelihood": model.loglike_[-1] / weight})
 
 
-def _table(model: Any) -> ParameterTable:
+def _table(model: Any, of: Mapping[str, Any]) -> ParameterTable:
     factors = len(model.components_)
     return ParameterTable(
         f"Factor analysis, {factors} factor(s)",
         "Means, loadings and noise of each column:",
         model._names(),
-        [model.mean_, *model.components_, model.noise_variance_**0.5],
-        ["mean", *(f"factor {k}" for k in range(factors)), "noise sd"],
+        [of["mean_"], *of["components_"], of["noise_variance_"]],
+        ["mean", *(f"factor {k}" for k in range(factors)), "noise var."],
     )
 
 

@@ -36,8 +36,8 @@ from .model import Covariance, FactorFit, FactorSteps, rotate
 from .plan import FACTOR_RECIPES, CovariancePlan, Factors, PrivateCovariancePlan
 
 _MOST_FRAMED = 1024  # features
-# Steps of a fit played again, which begin near its end.
-_AGAIN = 100
+# Steps, in all, of fits that are played again.
+_STEPS_AGAIN = 4000
 
 
 @dataclass(repr=False, eq=False, kw_only=True)
@@ -189,12 +189,15 @@ class FactorAnalysis(
             )
 
     def _set_again(self, result: PrivateFit[Factors]) -> None:
-        """From the noise variances found, which are near; loadings with the signs they had."""
-        before, self.noise_variance_init = self.components_, self.noise_variance_
-        self.max_iter = min(self.max_iter, _AGAIN)
+        """Loadings get the signs they had."""
+        before = self.components_
         self._set_private(result)
         same = np.einsum("ij,ij->i", before, self.components_) >= 0
         self.components_ = np.where(same[:, None], self.components_, -self.components_)
+
+    @property
+    def _replays(self) -> int:
+        return _STEPS_AGAIN // max(self.n_iter_, 1)
 
     def transform(self, X: Any) -> Array:
         """Expected factors of each record, ``(n_samples, n_components)``."""

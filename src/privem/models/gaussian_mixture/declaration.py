@@ -1,5 +1,6 @@
 """What the model declares about itself."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from ...declaration import AuditCase, Declaration, ParameterTable
@@ -23,12 +24,12 @@ def _figures(model: Any, weight: float | None) -> dict[str, Any]:
     return found | {what: float(model.lower_bound_)}
 
 
-def _table(model: Any) -> ParameterTable:
+def _table(model: Any, of: Mapping[str, Any]) -> ParameterTable:
     return ParameterTable(
         f"Gaussian mixture, {model.n_components} component(s), {model.covariance_type} covariance",
         "Weight and mean of each component:",
         ["weight", *model._names()],
-        [[weight, *mean] for weight, mean in zip(model.weights_, model.means_, strict=True)],
+        [[weight, *mean] for weight, mean in zip(of["weights_"], of["means_"], strict=True)],
     )
 
 

@@ -100,6 +100,13 @@ class Estimate:
         """The valid mixture."""
         return self.frame if self.moments is None else self.model.valid(self.frame, self.moments)
 
+    @property
+    def means(self) -> Array:
+        """Those of the valid mixture."""
+        if self.moments is None or self.model.prior is not None:
+            return self.mixture.means
+        return self.model.ground.region.inside(self.moments.means)
+
     def beyond(self, factor: float) -> Estimate:
         """A step ``factor`` times as long as EM's."""
         assert self.moments is not None
@@ -118,7 +125,8 @@ class Estimate:
     def restarted(self) -> Estimate:
         """Another try for components that noise has swallowed."""
         assert self.moments is not None
-        return Estimate(self.model, halved(self.mixture, self.moments.seen < 1))
+        lost = self.moments.seen < 1
+        return Estimate(self.model, halved(self.mixture, lost)) if lost.any() else self
 
     @property
     def lost(self) -> NDArray[np.bool_]:
@@ -167,10 +175,14 @@ class PrivateMixtureModel:
 
     def m_step(self, state: Estimate, release: Release[BoundedSums]) -> Estimate:
         """New moments, in the frame of the mixture they were asked under."""
-        return Estimate(self, state.mixture, self._moments(state.mixture, release))
+        frame = release.query.mixture
+        return Estimate(self, frame, self._moments(frame, state.means, release))
 
-    def _moments(self, state: Mixture, release: Release[BoundedSums]) -> Moments:
-        """Counts, means and covariances in unit coordinates, before they are made valid."""
+    def _moments(self, state: Mixture, before: Array, release: Release[BoundedSums]) -> Moments:
+        """Counts, means and covariances in unit coordinates, before they are made valid.
+
+        Of sums about ``state``; means are shrunk towards ``before``.
+        """
         sums, noise, w = release.statistics, release.deviation, release.query.weights
         assert noise is not None
         k, d = state.means.shape
@@ -189,18 +201,17 @@ class PrivateMixtureModel:
         moves = sums.total / (w.w1 * n)
         spread = noise.total[:, 0] / (w.w1 * count)
         if not whitened:  # moves from the centre: make them moves from the last means
-            moves = moves - state.means
-            moves = np.einsum("kij,kj->ki", whitener, moves) if matrix else whitener * moves
+            moves = _times(whitener, moves - state.means)
             size = np.sum(whitener**2, axis=(1, 2)) if matrix else np.sum(whitener**2, axis=1)
             spread = spread * np.sqrt(size / d)
-        moves = james_stein(moves, spread**2)
+        away = _times(whitener, state.means - before)
+        moves = james_stein(moves + away, spread**2)
         if whitened:  # no mean of clipped records lies further out
             lengths = np.linalg.norm(moves, axis=1, keepdims=True)
             moves *= np.minimum(1.0, w.radius / np.maximum(lengths, 1e-300))
         moves[unseen] = 0.0
-        lower = np.linalg.inv(whitener) if matrix else 1.0 / whitener
-        step = np.einsum("kij,kj->ki", lower, moves) if matrix else lower * moves
-        means = state.means + step
+        lower = np.asarray(np.linalg.inv(whitener) if matrix else 1.0 / whitener)
+        means = before + _times(lower, moves)
         if sums.second.size == 0:
             return Moments(count, means, state.covariances, np.zeros(()), seen, hidden, 0)
         factor = w.w2
@@ -209,7 +220,7 @@ class PrivateMixtureModel:
         elif whitened:
             factor *= consistency(d, w.radius)
         second, deviation = sums.second / factor, noise.second / factor
-        about = moves if whitened else means
+        about = moves - away if whitened else means
         match state.covariance_type:
             case "full":
                 spreads = smat(second, d) / n[:, :, None] - np.einsum("ki,kj->kij", about, about)
@@ -263,6 +274,13 @@ class PrivateMixtureModel:
         weights = weights / weights.sum()
         means = self.ground.region.inside(means)
         return replace(frame, weights=weights, means=means, covariances=covariances)
+
+
+def _times(matrices: Array, vectors: Array) -> Array:
+    """Of each component: its matrix, or a diagonal, times its vector."""
+    if matrices.ndim == 2:
+        return matrices * vectors
+    return np.asarray(np.einsum("kij,kj->ki", matrices, vectors))
 
 
 def _each_softened(

@@ -1,5 +1,6 @@
 """What the model declares about itself."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from ...declaration import Declaration, ParameterTable
@@ -22,9 +23,9 @@ def _figures(model: Any, weight: float | None) -> dict[str, Any]:
     }
 
 
-def _table(model: Any) -> ParameterTable:
+def _table(model: Any, of: Mapping[str, Any]) -> ParameterTable:
     title, columns = f"k-means, {model.n_clusters} cluster(s)", model._names()
-    shares, centres = _shares(model), model.cluster_centers_
+    shares, centres = _shares(model), of["cluster_centers_"]
     if not shares:
         return ParameterTable(title, "Centre of each cluster:", columns, centres)
     rows = [[share, *centre] for share, centre in zip(shares, centres, strict=True)]

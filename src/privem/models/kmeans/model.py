@@ -168,7 +168,7 @@ class PrivateKMeansModel:
         """Centres move by what noise does not explain. Total."""
         sums, noise, w = release.statistics, release.deviation, release.query.weights
         assert noise is not None
-        centres, spread = state.centres, state.spread
+        centres, spread, before = release.query.centres, release.query.spread, state.centres
         k, d = centres.shape
         count = sums.count / w.w0
         if self.ground.fixed_count:
@@ -179,11 +179,11 @@ class PrivateKMeansModel:
         moves = sums.total / (w.w1 * count[:, None])
         deviation = noise.total[:, 0] / (w.w1 * count)
         if self.recipe == "whitened":
-            moves = james_stein(moves, deviation**2) * spread
+            moves = james_stein(moves + (centres - before) / spread, deviation**2) * spread
             assert sums.square is not None
             factor = consistency(d, w.radius)
             square = float(sums.square[0]) / (w.w2 * self.ground.count * d * factor)
             spread = spread * math.sqrt(float(np.clip(square, 0.25, 4.0)))
         else:
-            moves = james_stein(moves - centres, deviation**2)
-        return SpreadClusters(self.ground.region.inside(centres + moves), spread, evidence)
+            moves = james_stein(moves - before, deviation**2)
+        return SpreadClusters(self.ground.region.inside(before + moves), spread, evidence)

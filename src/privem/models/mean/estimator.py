@@ -43,8 +43,8 @@ class PrivateMean(Measured):
         A number where x had one dimension.
     privacy : Statement
     deviation : float or ndarray
-        Standard deviation of the noise that was added, in the units of the mean: the noise is
-        smaller than it two times in three, and than twice as much 95 times in 100.
+        Standard deviation of what noise did to the mean, that on the count included: it is smaller
+        than this two times in three, and than twice as much 95 times in 100.
     bias : float
         Bound on the bias from clipping (its length over all columns), if ``tau`` holds. Noise is
         added to it; the actual bias is usually far smaller.
@@ -284,8 +284,10 @@ class PrivateMeanPlan:
         cap, kind = self.preamble.cap_weight, self.preamble.kind
         query = RobustMeanQuery(centre, unit, bounding, cap, kind=kind)
         release = yield Stage(query, noise, "mean")
-        mean = centre + unit * release.statistics.total / count
+        away = unit * release.statistics.total / count
         assert release.deviation is not None
         deviation = unit * release.deviation.total / count
+        # To first order the noise on the count moves a mean by its distance from the centre.
+        deviation = np.hypot(deviation, away * ground.count_deviation / count)
         bias = bias_bound(bounding, tau, d) * float(unit.max())
-        return mean, deviation, bias
+        return centre + away, deviation, bias

@@ -1,5 +1,6 @@
 """What the model declares about itself."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from ...declaration import AuditCase, Declaration, Example, ParameterTable
@@ -23,9 +24,9 @@ def _example() -> Example:
     return Example((X, y), {}, {"bounds": 6.0, "target_bounds": 12.0})
 
 
-def _table(model: Any) -> ParameterTable:
+def _table(model: Any, of: Mapping[str, Any]) -> ParameterTable:
     title = "Regression on columns with missing values"
-    return ParameterTable(title, "The coefficients b:", model._names(), [model.coef_], ["b"])
+    return ParameterTable(title, "The coefficients b:", model._names(), [of["coef_"]], ["b"])
 
 
 MODELS: tuple[Declaration, ...] = (

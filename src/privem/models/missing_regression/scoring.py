@@ -67,6 +67,7 @@ class ScoringEM:
     def m_step(self, state: NoisyState, release: Release[GradientSums]) -> NoisyState:
         """What the sums say beyond what was expected of them, solved for the parameters."""
         sums, noise, query = release.statistics, release.deviation, release.query
+        state = NoisyState(query.model.beta, query.model.variance)
         assert noise is not None
         assert sums.square is not None
         d, squares, count = len(state.beta), query.squares, self.ground.count

@@ -1,5 +1,6 @@
 """What the model declares about itself."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from ...declaration import AuditCase, Declaration, Example, ParameterTable
@@ -19,12 +20,12 @@ def _audit_case(s: Any) -> AuditCase:
     return AuditCase(40 + 0 * s.cluster, [100.0], [0.0], {"bounds": (0, 100)})
 
 
-def _table(model: Any) -> ParameterTable:
+def _table(model: Any, of: Mapping[str, Any]) -> ParameterTable:
     return ParameterTable(
         f"Mixture of {model.n_components} Poisson distribution(s)",
         "Weight and rates of each component:",
         ["weight", *model._names()],
-        [[weight, *rates] for weight, rates in zip(model.weights_, model.rates_, strict=True)],
+        [[weight, *rates] for weight, rates in zip(of["weights_"], of["rates_"], strict=True)],
     )
 
 

@@ -267,11 +267,13 @@ class PrivatePoissonModel:
         least = np.maximum(_LEAST_PART * self.records / k, blur)
         count = np.clip(np.nan_to_num(sums.count / w.w0), least, 1e300)
         moves = np.nan_to_num(sums.total / (w.w1 * count[:, None]))
+        units = release.query.units
+        moves = moves + (release.query.state.rates - state.rates) / units
         moves = james_stein(moves, (noise.total[:, 0] / (w.w1 * count)) ** 2)
         # What lies beyond the ball was pulled onto it: a mean of such vectors is no longer.
         length = np.linalg.norm(moves, axis=1, keepdims=True)
         moves *= np.minimum(1.0, w.radius / np.maximum(length, 1e-300))
-        return self.valid(count, state.rates + release.query.units * moves)
+        return self.valid(count, state.rates + units * moves)
 
     def valid(self, count: Array, rates: Array) -> Poissons:
         """Weights of these counts, and rates within the region."""

@@ -1,5 +1,6 @@
 """What the model declares about itself."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from ...declaration import AuditCase, Declaration, ParameterTable
@@ -10,8 +11,8 @@ def _audit_case(s: Any) -> AuditCase:
     return AuditCase(flat, [1.0, 1.0], [1.0, -1.0])
 
 
-def _table(model: Any) -> ParameterTable:
-    parts = (model.weights_, model.noise_variance_, model.intercept_, model.coef_)
+def _table(model: Any, of: Mapping[str, Any]) -> ParameterTable:
+    parts = [of[name] for name in ("weights_", "noise_variance_", "intercept_", "coef_")]
     return ParameterTable(
         f"Mixture of {model.n_components} linear regression(s)",
         "Weight, noise, intercept and coefficients of each component:",

@@ -275,7 +275,7 @@ class RegressionMixtureModel:
         self, state: Regressions, release: Release[RegressionSums], w: MomentWeights
     ) -> Regressions:
         """As above from noisy moments: Gram matrices softened, moves shrunk, steps bounded."""
-        sums, noise = release.statistics, release.deviation
+        sums, noise, frame = release.statistics, release.deviation, release.query.state
         assert noise is not None
         k, q = sums.total.shape
         total = self.records or float(np.maximum(sums.count, noise.count).sum() / w.w0)
@@ -296,13 +296,16 @@ class RegressionMixtureModel:
             spread = np.full(q, blur / math.sqrt(2))
             spread[0] = first
             variance = float(np.sum((inverse * spread) ** 2)) / q
-            move = james_stein((inverse @ cross)[None], np.array([variance]))[0]
+            deviation = math.sqrt(frame.variances[j])
+            away = (frame.coefficients[j] - state.coefficients[j]) / deviation
+            move = james_stein((inverse @ cross + away)[None], np.array([variance]))[0]
             # Residuals beyond the radius were pulled in: a longer move can only be noise.
             move *= min(1.0, w.radius / max(float(np.linalg.norm(move)), 1e-300))
-            left = second[-1, -1] - 2 * move @ cross + move @ gram @ move
+            at = move - away
+            left = second[-1, -1] - 2 * at @ cross + at @ gram @ at
             step = soften_each(np.asarray(left), _LEAST_STEP, blur, _MOST_STEP)
-            coefficients[j] += move * math.sqrt(state.variances[j])
-            variances[j] = np.clip(float(step) * state.variances[j], self.floor, 4.0)
+            coefficients[j] += move * deviation
+            variances[j] = np.clip(float(step) * frame.variances[j], self.floor, 4.0)
         weights = count / count.sum()
         coefficients = np.clip(coefficients, -1e6, 1e6)
         return replace(state, weights=weights, coefficients=coefficients, variances=variances)

@@ -1,18 +1,19 @@
 """What the models declare about themselves."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from ...declaration import AuditCase, Declaration, ParameterTable
 
 
-def _mean(model: Any) -> ParameterTable:
+def _mean(model: Any, of: Mapping[str, Any]) -> ParameterTable:
     title = "Symmetric mixture: b or -b, and noise"
-    return ParameterTable(title, "The mean b:", model._names(), [model.mean_], ["b"])
+    return ParameterTable(title, "The mean b:", model._names(), [of["mean_"]], ["b"])
 
 
-def _coefficients(model: Any) -> ParameterTable:
+def _coefficients(model: Any, of: Mapping[str, Any]) -> ParameterTable:
     title = "Symmetric regression: <b, x> or -<b, x>, and noise"
-    return ParameterTable(title, "The coefficients b:", model._names(), [model.coef_], ["b"])
+    return ParameterTable(title, "The coefficients b:", model._names(), [of["coef_"]], ["b"])
 
 
 def _audit_case(s: Any) -> AuditCase:

@@ -185,9 +185,10 @@ class ClippedEM:
     def m_step(self, state: NoisyState, release: Release[GradientSums]) -> NoisyState:
         """A step as long as an unclipped one, and what residuals say of the variance."""
         sums, noise, count = release.statistics, release.deviation, self.ground.count
+        asked: Symmetric = release.query.model
         assert noise is not None
         length = count * slope(self.kind, len(state.beta), self.radius)
-        beta = state.beta + sums.total / length
+        beta = asked.beta + sums.total / length
         blur, residuals = float(noise.total[0] / length) ** 2, None
         squares = release.query.squares
         if squares is not None and sums.square is not None and noise.square is not None:
@@ -195,7 +196,7 @@ class ClippedEM:
             unit = k * consistency(k, math.sqrt(self._cap))
             deviation = float(noise.square[0]) / (squares.weight * count * unit)
             residuals = Residuals(sums.square / (squares.weight * count), unit, deviation)
-        return NoisyState(beta, state.variance, blur, residuals)
+        return NoisyState(beta, asked.variance, blur, residuals)
 
 
 @dataclass(frozen=True)

@@ -167,7 +167,6 @@ class ShrunkPath:
         most: float = math.inf,
         iterations: int | None = None,
     ) -> None:
-        self.first = 0  # every step has its weight
         self._steps = WeightedSteps.begin(start, near)
         self._near, self._limit, self._most, self._iterations = near, limit, most, iterations
 
