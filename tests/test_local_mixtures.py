@@ -299,7 +299,7 @@ def test_memory_does_not_grow_with_people(monkeypatch):
         (MODELS[0], {}, {"groups": np.arange(20)}, "no groups and no sample weights"),
         (MODELS[2], {}, {"groups": np.arange(20)}, "no groups and no sample weights"),
         (MODELS[0], {"n_iter": 20}, {}, "21 rounds are more than n_samples=20"),
-        (MODELS[2], {"n_iter": 18}, {}, "21 rounds are more than n_samples=20"),
+        (MODELS[2], {"n_iter": 17}, {}, "21 rounds are more than n_samples=20"),
     ],
 )
 def test_what_local_fits_refuse(model, change, given, complaint, monkeypatch):

@@ -17,8 +17,11 @@ therefore come from exp or a matrix product, whose last digits depend on a recor
 block, as long as the query bounds by how much. In computing h, v - g_j, the spacing, their quotient
 and its difference from one are each rounded once: as 0 <= a <= 1, h errs by less than gamma_8. The
 computed a is within [0, 1] too, since rounding keeps order. Then come a product with the weight and
-block sums of at most b records. Proof:
-``docs/proofs/profile.md``.
+block sums of at most b records. Proof: ``docs/proofs/profile.md``.
+
+*What a noisy profile says.* A family of distributions has such a profile each, and noise of known
+size decides how believable each of them is (:func:`believed`). A few parameters are read off many
+noisy numbers that way, and without records what was believed before is believed after.
 """
 
 from __future__ import annotations
@@ -37,6 +40,8 @@ from .sensitivity import capped, one_group
 
 # More than any plan asks for, and few enough to hold.
 _MOST_POINTS = 2**16
+# By how much each number of a family's profile may be off, in records.
+_MISFIT = 0.004
 
 
 @dataclass(frozen=True)
@@ -70,6 +75,43 @@ def add_hats(values: Array, grid: Array, weight: Array | None) -> Array:
     return np.asarray(
         np.bincount(below, left, minlength=points) + np.bincount(below + 1, a, minlength=points)
     )
+
+
+def hats(below: Array, grid: Array) -> Array:
+    """The profile of one record drawn from a distribution, or of each of a stack of them.
+
+    ``below`` (..., J + 1): the expectation of min(v, g_j) at each point.
+    """
+    # The share of records above each piece, on average over it: the slope of that expectation.
+    above = np.diff(below, axis=-1) / np.diff(grid)
+    ends = np.ones((*above.shape[:-1], 1))
+    return np.asarray(-np.diff(np.concatenate([ends, above, 0 * ends], axis=-1), axis=-1))
+
+
+def believed(counts: Array, family: Array, deviation: float, count: float, doubt: float) -> Array:
+    """Logarithm of how likely noisy profiles (..., J + 1) are, for each profile of a family.
+
+    Parameters
+    ----------
+    counts : array of shape (..., J + 1)
+    family : array of shape (f, J + 1)
+        Profiles of one record.
+    deviation : float
+        Of the noise on each number.
+    count, doubt : float
+        How many records there are, and the deviation of the noise on that.
+
+    Returns
+    -------
+    array of shape (..., f)
+        Up to a constant for each profile; integrated over the number of records.
+    """
+    # No family is quite right: where there is next to no noise it need only be near.
+    variance = deviation**2 + (_MISFIT * count) ** 2
+    sure = max(doubt, 1e-6 * count) ** -2
+    precision = np.sum(family**2, axis=1) / variance + sure
+    pull = counts @ family.T / variance + count * sure
+    return np.asarray(0.5 * (pull**2 / precision - count**2 * sure) - 0.5 * np.log(precision))
 
 
 class ProfileQuery(ABC):

@@ -22,6 +22,7 @@ from privem.federation.wire.codec import BadMessage
 from privem.federation.wire.messages import Question
 from privem.models.categorical_mixture.pairs import PairsQuery
 from privem.models.factor_analysis.query import BoundedMomentsQuery
+from privem.models.gaussian_mixture.columns import ColumnsQuery
 from privem.models.gaussian_mixture.model import Mixture
 from privem.models.gaussian_mixture.radial import RadialQuery
 from privem.models.kmeans.grid import GridQuery
@@ -52,6 +53,7 @@ EVERY = SOUND | {
     "moments": BoundedMomentsQuery(REGION, MomentWeights.balanced(2, 2.0)),
     "heavy count": BoundedMomentsQuery(REGION, MomentWeights(1e6, 1.0, 1.0, 2.0)),
     "grid": GridQuery(REGION, np.zeros(2), np.eye(2), (np.array([-1.0, 0.0, 1.0]),)),
+    "columns": ColumnsQuery(REGION),
     "radii": RadialQuery(ONE, REGION, np.array([0.0, 1.0, 4.0])),
     **{f"mixture {r}": bounded(r, 2.0) for r in ("joint", "ggg", "llg", "laplace")},
     **{f"clusters {r}": clusters(r) for r in ("joint", "gg", "ll", "dplloyd")},

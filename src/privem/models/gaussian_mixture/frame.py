@@ -1,9 +1,18 @@
-"""Where a private fit begins: one Gaussian of all records, and points spread out over it.
+"""One private Gaussian of all records: the frame of every private fit, or all of it.
 
-The Gaussian is two releases of its moments, the second in the frame of the first.
+1. *Columns* (``"frame 1"``): where each column lies, from noisy profiles, whatever the width of
+   the bounds (:mod:`.columns`).
+2. *A look* (``"frame 2"``): mean and second moment in these coordinates (:mod:`.known`).
+3. *Lengths* (``"frame 3"``): how far records lie from the middle of that, heavy tails and outliers
+   included, and so how large variances are in all (:mod:`.radial`).
 
-Where only variances are asked for (a diag or spherical mixture of many columns), its covariance is
-a diagonal throughout: 2 d numbers are released instead of d^2/2, by the same query with another
+That is a frame for others. :meth:`PrivateGaussian.refine` goes on to the Gaussian itself: a few
+more looks, which clip records at a radius that is the best bargain between the noise, which grows
+with its square, and what is lost beyond it. Both are known beforehand, from the size of the noise
+and from the lengths. What a clip takes off all variances alike is put back.
+
+Where only variances are asked for (a diag or spherical mixture of many columns), covariances are
+diagonals throughout: 2 d numbers are released instead of d^2/2, by the same query with another
 covariance type and under the same bound (:mod:`privem.blocks.sensitivity`).
 """
 
@@ -11,7 +20,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Generator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -19,30 +29,39 @@ from scipy.spatial.distance import pdist
 
 from ...blocks.region import Region
 from ...blocks.sensitivity import MomentWeights
-from ...blocks.shrinkage import (
-    clip_radius,
-    consistency,
-    james_stein,
-    operator_noise,
-    rounder,
-    soften,
-    soften_each,
-)
+from ...blocks.shrinkage import clip_radius, consistency, operator_noise
 from ...budget import Part
 from ...core import Release, Stage
 from ...ground import Ground
 from ...linalg import smat
 from ...tape import held
 from ...tree import Array
+from .columns import ColumnsQuery, columns_size, read_columns
+from .known import Known, Look
 from .model import Mixture
 from .query import BoundedQuery, BoundedSums
+from .radial import RadialQuery, Radii, most_radii
 
 # Up to so many columns the frame of a diag or spherical mixture is a full covariance: see
 # :mod:`privem.models.kmeans.private_plan`.
 _MOST_TURNED = 256
 
+# Of what is left of a budget.
+_SHARES = (0.05, 0.07, 0.06)
+# Columns get more where the noise on each number of their profiles would be more than this part of
+# all records; then next to nothing else can be seen either. At most half of what is left for later,
+# whether a mixture is asked for or not.
+_COLUMN_NOISE, _MOST_COLUMNS, _LATER = 0.06, 0.5, ("em", "grid", "contest")
 # Relative noise of a covariance that costs less than clipping heavy tails would.
 _TOLERATED = 0.1
+# Looks at one Gaussian. Several, as each has the coordinates of the last; more gain no more.
+LOOKS = 3
+# Clip radii tried, squared, over the least.
+_RADII = 2.0 ** np.arange(16)
+# What a clip takes off cannot be put back where it is not in proportion: so much of it is lost.
+_LOST = 0.3
+# Variances of a covariance's entries before looking, off the diagonal and on it.
+_CORRELATED, _VARIED = 0.1, 1.0
 
 
 def only_variances(covariance_type: str, d: int) -> bool:
@@ -51,7 +70,7 @@ def only_variances(covariance_type: str, d: int) -> bool:
 
 
 def frame_size(d: int, diagonal: bool) -> int:
-    """How many numbers each release has."""
+    """How many numbers a look has."""
     return 1 + d + (d if diagonal else d * (d + 1) // 2)
 
 
@@ -63,6 +82,29 @@ def frame_parts(left: float, shares: Sequence[float], sizes: Sequence[int]) -> l
     ]
 
 
+def gaussian_parts(left: float, d: int, diagonal: bool = False) -> list[Part]:
+    """The parts that :meth:`PrivateGaussian.stages` spends, of what is left of a budget."""
+    return frame_parts(left, _SHARES, (columns_size(d), frame_size(d, diagonal), most_radii()))
+
+
+def for_columns(ground: Ground) -> Ground:
+    """Shares as the number of records asks for: with few of them more for columns.
+
+    To be called before anything but count and bounds is spent, where shares may change at all.
+    """
+    allowance = ground.allowance
+    if not allowance.adaptive:
+        return ground
+    parts = {part.name: part for part in allowance.parts}
+    first, em = parts["frame 1"], parts["em"]
+    noise = ColumnsQuery(ground.region, ground.cap_weight).groups(allowance.neighbours)[0]
+    wanted = (noise.sensitivity * allowance.base / (_COLUMN_NOISE * ground.count)) ** 2
+    later = sum(parts[name].share for name in _LATER if name in parts)
+    more = float(np.clip(wanted - first.share, 0.0, _MOST_COLUMNS * later))
+    new = [replace(first, share=first.share + more), replace(em, share=em.share - more)]
+    return replace(ground, allowance=allowance.reshared(new, first.share + em.share))
+
+
 @dataclass(frozen=True)
 class PrivateGaussian:
     """Mean and covariance in unit coordinates.
@@ -70,7 +112,7 @@ class PrivateGaussian:
     Parameters
     ----------
     ground : Ground
-        Region, number of records, and an allowance with parts ``"frame 1"`` and ``"frame 2"``.
+        Region, number of records, and an allowance with the parts of :func:`gaussian_parts`.
     diagonal : bool
         The covariance is its diagonal, (d,).
     """
@@ -78,80 +120,119 @@ class PrivateGaussian:
     ground: Ground
     diagonal: bool = False
 
-    def stages(self) -> Generator[Stage, Release[Any], tuple[Array, Array]]:
-        """Generate the stages."""
-        d, reach = self.ground.region.d, self.ground.region.reach
-        one = np.ones(d) if self.diagonal else np.eye(d)
-        centre, covariance = np.zeros(d), one * reach**2 / d
-        # At first the frame is the region itself: no record is clipped.
-        radius = reach / math.sqrt(reach**2 / d)
-        centre, covariance = yield from self._step("frame 1", radius, centre, covariance)
-        return (yield from self._step("frame 2", self._radius("frame 2"), centre, covariance))
+    def stages(self) -> Generator[Stage, Release[Any], Known]:
+        """Generate the stages of a frame."""
+        known = yield from self._columns()
+        known = yield from self._look("frame 2", known, self._radius("frame 2"))
+        return (yield from self._lengths(known))
 
     def refine(
-        self, centre: Array, covariance: Array, releases: float = 1
-    ) -> Generator[Stage, Release[Any], tuple[Array, Array]]:
-        """One more look, with the budget of the part ``"em"`` or one of so many parts of it."""
-        r = held(lambda: self._radius("em", releases))
-        return (yield from self._step("em", r, centre, covariance, releases))
+        self, known: Known, releases: float = 1, looks: int = LOOKS
+    ) -> Generator[Stage, Release[Any], Known]:
+        """So many more looks, with the budget of the part ``"em"`` or one of so many parts of it.
 
-    def _radius(self, part: str, releases: float = 1) -> float:
-        """As wide as the noise allows: real tails are heavier than a Gaussian's."""
+        Where shares are fixed beforehand: with ``looks`` of as many releases as that part has.
+        """
+        radius = held(partial(self._bargain, known, self._multiplier("em", releases)))
+        for _ in range(looks):
+            known = yield from self._look("em", known, radius, releases * looks)
+        return known
+
+    def told(self, known: Known, mean: Array, covariance: Array, releases: float) -> Known:
+        """What is known once EM has found mean and covariance with one of so many parts of em.
+
+        As well as a look with that budget would have found them.
+        """
+        r, multiplier = clip_radius(self.ground.region.d), self._multiplier("em", releases)
+        first, second = self._noise(r, multiplier)
+        return known.told(mean, covariance, first**2, second**2)
+
+    def _columns(self) -> Generator[Stage, Release[Any], Known]:
+        """Means and variances of columns."""
+        ground, region = self.ground, self.ground.region
+        release = yield ground.stage(ColumnsQuery(region, ground.cap_weight), "frame 1")
+        counts, doubt = release.statistics.counts, self._count_noise
+        bulk = read_columns(counts, release.spread, ground.count, doubt)
+        unit = np.where(region.limit > 0, region.limit, 1.0)
+        mean, variance = region.inside((unit * bulk.mean)[None])[0], unit**2 * bulk.variance
+        mean_doubt = unit**2 * bulk.mean_doubt
+        return Known.of_columns(mean, variance, mean_doubt, bulk.doubt, self.diagonal)
+
+    def _lengths(self, known: Known) -> Generator[Stage, Release[Any], Known]:
+        """All variances together, and what there is beyond any radius."""
+        ground, d = self.ground, self.ground.region.d
+        query = RadialQuery.all_of(known.mixture, ground.region, ground.cap_weight)
+        release = yield ground.stage(query, "frame 3")
+        counts, count = release.statistics.counts, ground.count
+        radii = Radii.read(d, query.grid, counts, release.spread, count, self._count_noise)
+        return known.sized(radii)
+
+    @property
+    def _count_noise(self) -> float:
+        """Deviation of the noise on the number of records."""
+        ground = self.ground
+        if ground.fixed_count:
+            return 0.0
+        return ground.allowance.multiplier("count") * ground.cap_weight
+
+    def _multiplier(self, part: str, releases: float | None = None) -> float:
+        return self.ground.allowance.multiplier(part, releases) * self.ground.cap_weight
+
+    def _noise(self, radius: float, multiplier: float) -> tuple[float, float]:
+        """Of a look: on an entry of the mean, and on an svec entry of the second moment."""
         d, neighbours = self.ground.region.d, self.ground.allowance.neighbours
-        w = MomentWeights.balanced(d, clip_radius(d), count=False, diagonal=self.diagonal)
-        entry = w.l2(neighbours) * self.ground.allowance.multiplier(part, releases) / w.w2
-        noise = (entry if self.diagonal else float(operator_noise(d, entry))) / self.ground.count
+        w = MomentWeights.balanced(d, radius, count=False, diagonal=self.diagonal)
+        noise = w.l2(neighbours) * multiplier / self.ground.count
+        return noise / w.w1, noise / w.w2
+
+    def _radius(self, part: str) -> float:
+        """As wide as the noise allows: real tails are heavier than a Gaussian's."""
+        d = self.ground.region.d
+        _, entry = self._noise(clip_radius(d), self._multiplier(part))
+        noise = entry if self.diagonal else float(operator_noise(d, entry))
         return clip_radius(d, noise=noise, tolerated=_TOLERATED)
 
-    def ask(
-        self, part: str, mixture: Mixture, w: MomentWeights, releases: float = 1
-    ) -> Generator[Stage, Release[Any], tuple[Array, Array, float]]:
-        """The mean, shrunk, and second moments in the coordinates of a mixture of one component.
+    def _bargain(self, known: Known, multiplier: float) -> float:
+        """The radius at which noise and what is lost beyond cost least, in nats."""
+        assert known.radii is not None
+        d, radii = self.ground.region.d, known.radii
+        pairs = 0 if self.diagonal else d * (d - 1) / 2
 
-        Second moments are sums over records yet, in units of ``w.w2``; and the deviation of their
-        noise.
-        """
-        ground = self.ground
-        query = BoundedQuery(mixture, ground.region, w, "whitened", ground.rows, ground.cap_weight)
-        release = yield Stage(query, ground.noise(part, releases), part)
-        sums: BoundedSums = release.statistics
-        mean = sums.total / (w.w1 * ground.count)
-        noise = np.array([release.spread / (w.w1 * ground.count)])
-        return james_stein(mean, noise**2)[0], sums.second[0], release.spread
+        def cost(radius: float) -> float:
+            noise = self._noise(radius, multiplier)[1] ** 2
+            kept, unsure = radii.within(radius**2 / d)
+            # What is drawn to a guess is off by no more than the guess.
+            noisy = pairs * noise / (1 + noise / _CORRELATED) + d * noise / (1 + noise / _VARIED)
+            lost, doubt = 1 / kept - 1 + math.log(kept), (unsure / kept) ** 2
+            return noisy / 4 + d / 2 * _LOST * lost + d / 4 * doubt / (1 + doubt)
 
-    def _step(
-        self, part: str, r: float, centre: Array, covariance: Array, releases: float = 1
-    ) -> Generator[Stage, Release[Any], tuple[Array, Array]]:
-        region, count = self.ground.region, self.ground.count
-        d = region.d
+        return min((float(r) for r in clip_radius(d) * np.sqrt(_RADII)), key=cost)
+
+    def _look(
+        self, part: str, known: Known, r: float, releases: float | None = None
+    ) -> Generator[Stage, Release[Any], Known]:
+        d = self.ground.region.d
         w = MomentWeights.balanced(d, r, count=False, diagonal=self.diagonal)
-        shape = "diag" if self.diagonal else "full"
-        mixture = Mixture(shape, np.ones(1), centre[None], covariance[None])
-        mean, sums, deviation = yield from self.ask(part, mixture, w, releases)
-        factor = w.w2 * count * (1.0 if part == "frame 1" else consistency(d, r))
-        noise = deviation / factor
-        if self.diagonal:
-            white = _variances(sums / factor, mean, noise)
-            root = np.sqrt(covariance)
-            return region.inside((centre + root * mean)[None])[0], covariance * white
-        second, share = rounder(smat(sums, d) / factor, noise)
-        size = float(operator_noise(d, noise)) * (share + 1 / d)
-        # A variance too small costs far more than one too large: never below half its noise.
-        low = float(np.clip(size / 2, 0.02, 1.0))
-        white = soften(second - np.outer(mean, mean), low, size, 1e3)
-        lower = np.linalg.cholesky(covariance)
-        return region.inside((centre + lower @ mean)[None])[0], lower @ white @ lower.T
+        look = yield from look_at(self.ground, part, known.mixture, w, releases)
+        kept = consistency(d, r) if known.radii is None else known.radii.within(r * r / d)[0]
+        return known.after(look, kept, self.ground.region)
 
 
-def _variances(second: Array, mean: Array, noise: float) -> Array:
-    """Of each column, from second moments: drawn to their mean by what noise explains, positive."""
-    d = len(second)
-    level = second.mean()
-    away = second - level
-    share = max(0.0, 1.0 - (d - 1) * noise**2 / max(float(away @ away), 1e-300))
-    size = noise * (share + 1 / math.sqrt(d))
-    low = float(np.clip(size / 2, 0.02, 1.0))
-    return soften_each(level + share * away - mean**2, low, size, 1e3)
+def look_at(
+    ground: Ground, part: str, mixture: Mixture, w: MomentWeights, releases: float | None = None
+) -> Generator[Stage, Release[Any], Look]:
+    """Mean and second moment in the coordinates of a mixture of one component."""
+    query = BoundedQuery(mixture, ground.region, w, "whitened", ground.rows, ground.cap_weight)
+    release = yield Stage(query, ground.noise(part, releases), part)
+    sums: BoundedSums = release.statistics
+    first, squared = w.w1 * ground.count, w.w2 * ground.count
+    second = sums.second[0] / squared
+    if mixture.covariance_type == "full":
+        second = smat(second, ground.region.d)
+    noise = release.spread
+    # What was asked, if this is a fit played again: not quite what would be asked now.
+    asked: BoundedQuery = release.query
+    return Look(asked.mixture, sums.total[0] / first, second, noise / first, noise / squared)
 
 
 def filled(region: Region, diagonal: bool = False) -> tuple[Array, Array]:

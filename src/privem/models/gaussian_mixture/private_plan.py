@@ -30,7 +30,17 @@ from ...tape import given, held
 from ...tree import Array
 from ..kmeans.grid import MOST_AXES, MOST_CELLS
 from .coordinates import as_type, collapsed, copies, in_data, prior_in_unit, to_unit, with_copies
-from .frame import PrivateGaussian, filled, frame_parts, frame_size, only_variances, pack
+from .frame import (
+    LOOKS,
+    PrivateGaussian,
+    filled,
+    for_columns,
+    frame_size,
+    gaussian_parts,
+    only_variances,
+    pack,
+)
+from .known import Known
 from .log_density import (
     MOST_ASKED,
     GaussianLogDensity,
@@ -45,7 +55,6 @@ from .query import TAIL, releases
 from .start import from_grid
 from .structure import FAR, MOST_ITERATIONS, MOST_POOLED, NEAR, Structure, choose
 
-_FRAME_SHARE = (0.045, 0.105)
 # Of what all these leave: a grid to start from, one that sees all columns or not; and the contest.
 _GRID_SHARES = (0.2, 0.05)
 _CONTEST_SHARE = 0.02
@@ -112,11 +121,11 @@ class PrivateMixturePlan(Iterated):
             parts.append(background_part(left))
             left -= parts[-1].share
         if self.start is None and not self.preamble.pure:
-            size = frame_size(d, only_variances(self.covariance_type, d))
-            parts += frame_parts(left, _FRAME_SHARE, (size, size))
-            left *= 1 - sum(_FRAME_SHARE)
+            parts += (frame := gaussian_parts(left, d, self._flat))
+            left -= sum(part.share for part in frame)
         if self._single:
-            return [*parts, Part("em", left, [("gaussian", frame_size(d, self._flat))])]
+            looks = [("gaussian", frame_size(d, self._flat))] * (self.n_iter or LOOKS)
+            return [*parts, Part("em", left, looks)]
         rest = left
         if self._gridded:
             share = left * _GRID_SHARES[not self._seen_whole]
@@ -150,15 +159,19 @@ class PrivateMixturePlan(Iterated):
         return only_variances(self.covariance_type, self.preamble.d)
 
     @property
+    def _alone(self) -> bool:
+        """Whether nothing but the records says what the fit is."""
+        return self._whitened and self.start is None and self.prior is None
+
+    @property
     def _free(self) -> bool:
         """Whether the fit may turn into one Gaussian."""
-        given = self.start is not None or self.prior is not None
-        return self._whitened and self.choose_structure and not given
+        return self._alone and self.choose_structure
 
     @property
     def _single(self) -> bool:
         """Whether one Gaussian is all that was asked for."""
-        return self._free and self.components == 1 and self.n_iter is None
+        return self._alone and self.components == 1
 
     @property
     def _gridded(self) -> bool:
@@ -188,40 +201,41 @@ class PrivateMixturePlan(Iterated):
         self, ground: Ground
     ) -> Generator[Stage, Release[Any], tuple[Mixture, Structure]]:
         """A mixture in unit coordinates, as the papers have it: frame and EM."""
-        region = ground.region
-        overall: tuple[Array, Array] | None = None
+        region, pure = ground.region, self.preamble.pure
+        known: Known | None = None
         if self.start is not None:
             state = to_unit(self.start, region)
-        else:
+        elif pure:
             # Gaussian noise has no place in a pure fit, whose bounds are given: they are filled.
-            frame, pure = PrivateGaussian(ground, self._flat), self.preamble.pure
-            overall = filled(region, self._flat) if pure else (yield from given(frame.stages()))
-            state = held(partial(self._pack, *overall, region))
+            state = held(partial(self._pack, *filled(region, self._flat), region))
+        else:
+            ground = for_columns(ground)
+            known = yield from given(PrivateGaussian(ground, self._flat).stages())
+            state = held(partial(self._pack, known.mean, known.covariance, region))
         w = self._weights(region)
         structure = held(partial(self._structure, state, w, ground))
-        if structure.single and overall is not None:
-            if self.preamble.pure:
-                return (yield from self._alike(structure, ground)), structure
-            # The noise drowns any mixture: one Gaussian, measured with all that is left.
-            # (Where shares may not change after the count: with as much noise as a mixture's.)
-            releases_left = 1 if ground.allowance.adaptive else structure.iterations
-            overall = yield from frame.refine(*overall, releases_left)
-            return as_type(copies(*overall, self.components), self.covariance_type), structure
+        if structure.single and known is not None:
+            return (yield from self._one_gaussian(known, structure, ground))
+        if structure.single and pure and self.start is None:
+            return (yield from self._alike(structure, ground)), structure
         em = self._em(as_type(state, structure.covariance_type), w, structure, ground)
         return (yield from em.stages()).mixture, structure
 
     def _fit(self, ground: Ground) -> Generator[Stage, Release[Any], tuple[Mixture, Structure]]:
         """A mixture in unit coordinates."""
         region, w = ground.region, self._weights(ground.region)
+        if self.start is None:
+            ground = for_columns(ground)
         structure = held(partial(self._structure, None, w, ground))
         if self.start is not None:
             start = as_type(to_unit(self.start, region), structure.covariance_type)
             end = yield from self._em(start, w, structure, ground).stages()
             return halved(end.mixture, end.lost, apart=0.0), structure
         frame = PrivateGaussian(ground, self._flat)
-        overall = yield from given(frame.stages())
+        known = yield from given(frame.stages())
         if self._single or (self._free and structure.single):
-            return (yield from self._one_gaussian(overall, structure, ground))
+            return (yield from self._one_gaussian(known, structure, ground))
+        overall = known.mean, known.covariance
         state = yield from given(self._started(*overall, ground))
         em = self._em(as_type(state, structure.covariance_type), w, structure, ground)
         before = em.iterations
@@ -235,10 +249,12 @@ class PrivateMixturePlan(Iterated):
                 one = one[0], np.diag(one[1])
             ahead = yield from given(self._contest(found, copies(*one, 1), ground))
             if not ahead:
-                rest = em.iterations / (em.iterations - before)
-                overall = yield from frame.refine(*one, rest)
-                single = replace(structure, single=True, iterations=before + 1)
-                return as_type(copies(*overall, self.components), self.covariance_type), single
+                left = em.iterations - before
+                looks = min(LOOKS, left) if ground.allowance.adaptive else left
+                known = frame.told(known, *one, em.iterations / before)
+                known = yield from frame.refine(known, em.iterations / left, looks)
+                single = replace(structure, single=True, iterations=before + looks)
+                return self._as_asked(known), single
         estimate = yield from em.steps(estimate, range(before, em.iterations))
         return self._finished(em.path.end(estimate), overall), structure
 
@@ -251,21 +267,24 @@ class PrivateMixturePlan(Iterated):
         return (yield from from_grid(centre, covariance, k, ground, self.rng, whole))
 
     def _one_gaussian(
-        self, overall: tuple[Array, Array], structure: Structure, ground: Ground
+        self, known: Known, structure: Structure, ground: Ground
     ) -> Generator[Stage, Release[Any], tuple[Mixture, Structure]]:
-        """One Gaussian, measured with all that is left.
+        """One Gaussian, measured with all that is left: the same whatever mixture was asked for.
 
-        Where shares may not change after the count: with as much noise as a mixture's iteration.
+        Where shares may not change after the count: with as much noise as a mixture's iterations.
         """
-        releases_left = 1
-        if ground.allowance.adaptive:
+        looks = structure.iterations
+        if self._single or ground.allowance.adaptive:
             ground = replace(ground, allowance=ground.allowance.merged("em", "grid", "contest"))
-        elif not self._single:
-            releases_left = structure.iterations
-        frame = PrivateGaussian(ground, self._flat)
-        overall = yield from frame.refine(*overall, releases_left)
-        structure = replace(structure, single=self.components > 1, iterations=1)
-        return as_type(copies(*overall, self.components), self.covariance_type), structure
+            looks = self.n_iter or LOOKS
+        known = yield from PrivateGaussian(ground, self._flat).refine(known, looks=looks)
+        structure = Structure(self.covariance_type, self.components > 1, looks)
+        return self._as_asked(known), structure
+
+    def _as_asked(self, known: Known) -> Mixture:
+        """One Gaussian as often as there are components."""
+        same = copies(known.mean, known.covariance, self.components)
+        return as_type(same, self.covariance_type)
 
     def _contest(
         self, mixture: Mixture, one: Mixture, ground: Ground

@@ -21,15 +21,22 @@ from typing import Any
 import numpy as np
 
 from ...blocks.sensitivity import MomentWeights
-from ...blocks.shrinkage import clip_radius, consistency, kept_share, soften, soften_each
+from ...blocks.shrinkage import (
+    clip_radius,
+    consistency,
+    james_stein,
+    kept_share,
+    soften,
+    soften_each,
+)
 from ...budget import Allowance, Iterated, Part
 from ...core import Release, Stage
 from ...em import LateMean, PrivateEM
 from ...ground import Ground, Preamble, PrivateFit, without_evidence
-from ...linalg import smat
 from ...tape import given, held
 from ...tree import Array
-from ..gaussian_mixture.frame import PrivateGaussian, filled, frame_parts, frame_size, pack
+from ..gaussian_mixture.frame import filled, frame_parts, frame_size, look_at, pack
+from ..gaussian_mixture.known import Look
 from ..gaussian_mixture.model import Mixture
 from .grid import MOST_CELLS, GridStart
 from .model import PrivateKMeansModel, SpreadClusters
@@ -57,15 +64,14 @@ def cluster_frame(
 
     ``guess``: of the records' variance, in squares of the region's reach.
     """
-    ask, count = PrivateGaussian(ground).ask, ground.count
     region = ground.region
     d, unit = region.d, region.reach**2
     # In units of the region's reach nothing is clipped.
     mixture = Mixture("spherical", np.ones(1), np.zeros((1, d)), np.array([unit]))
     w = MomentWeights(0.0, 0.8, 0.6, 1.0)
-    mean, second, sigma = yield from ask("frame 1", mixture, w)
-    square = float(second) / (w.w2 * count) - float(mean @ mean)
-    square = _between(square, sigma / (w.w2 * count), guess)
+    look = yield from look_at(ground, "frame 1", mixture, w)
+    mean = _shrunk(look)
+    square = _between(float(look.second) - float(mean @ mean), look.noise, guess)
     centre = region.inside(mean[None] * region.reach)[0]
     variance = float(np.clip(square * unit / d, _FLOOR, unit))
 
@@ -77,15 +83,19 @@ def cluster_frame(
     else:
         ball = Mixture("full", np.ones(1), centre[None], np.eye(d)[None] * variance)
         w = MomentWeights.balanced(d, r, count=False)
-    mean, second, sigma = yield from ask("frame 2", ball, w)
-    noise = sigma / (w.w2 * count)
-    second = second / (w.w2 * count * consistency(d, r))
+    look = yield from look_at(ground, "frame 2", ball, w)
+    mean, second = _shrunk(look), look.second / consistency(d, r)
     if d > _MOST_TURNED:
-        white = _nearly_equal(second - mean**2, noise)
+        white = _nearly_equal(second - mean**2, look.noise)
     else:
-        white = _nearly_round(smat(second, d) - np.outer(mean, mean), noise)
+        white = _nearly_round(second - np.outer(mean, mean), look.noise)
     centre = region.inside((centre + math.sqrt(variance) * mean)[None])[0]
     return centre, white * variance
+
+
+def _shrunk(look: Look) -> Array:
+    """Its mean, drawn to zero by what noise explains."""
+    return np.asarray(james_stein(look.mean[None], np.array([look.mean_noise**2]))[0])
 
 
 def _between(value: float, noise: float, guess: float) -> float:

@@ -18,12 +18,11 @@ from ...core import Release, Stage
 from ...em import ExactEM, Fit, LateMean, PrivateEM, gains_less
 from ...ground import Ground, Preamble, PrivateFit
 from ...tape import given, held
-from ..gaussian_mixture.frame import PrivateGaussian, frame_parts, frame_size, pack
+from ..gaussian_mixture.frame import PrivateGaussian, gaussian_parts, pack
 from ..kmeans.plan import SplitStart
 from .model import FLOOR, PoissonModel, Poissons, PrivatePoissonModel
 
 # Of what the count and the bounds leave.
-_FRAME_SHARE = (0.05, 0.10)
 # More iterations than this never helped.
 _MOST = 20
 # A component's share of the records is to be known to this part of itself in each iteration.
@@ -71,7 +70,7 @@ class PrivatePoissonPlan(Iterated):
     def parts(self) -> list[Part]:
         """How the budget is shared out."""
         d, k, left = self.preamble.d, self.components, 1.0 - self.preamble.share()
-        frame = frame_parts(left, _FRAME_SHARE, [frame_size(d, False)] * 2)
+        frame = gaussian_parts(left, d)
         left -= sum(part.share for part in frame)
         releases = [("gaussian", k * (1 + d))] * self.planned
         return [*self.preamble.parts(), *frame, Part("em", left, releases)]
@@ -81,11 +80,12 @@ class PrivatePoissonPlan(Iterated):
         ground = yield from self.preamble.stages(allowance)
         ground = replace(ground, region=where_counts_lie(ground.region))
         region, cap = ground.region, ground.cap_weight
-        mean, covariance = yield from given(PrivateGaussian(ground).stages())
+        known = yield from given(PrivateGaussian(ground).stages())
         weights = MomentWeights.without_second(clip_radius(self.preamble.d))
         model = PrivatePoissonModel(region, weights, cap, ground.count)
         iterations, single = held(lambda: self._iterations(weights, ground))
         k = 1 if single else self.components
+        mean, covariance = known.mean, known.covariance
         points = held(lambda: pack(mean, covariance, k, self.rng)) if k > 1 else mean[None]
         start = model.valid(np.full(k, 1 / k), region.to_data(region.inside(points)))
         noise = ground.noise("em", iterations)

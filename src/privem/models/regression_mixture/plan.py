@@ -26,14 +26,13 @@ from ...linalg import floor_eigenvalues, invert_cholesky
 from ...noise.exact import Exact
 from ...tape import given, held
 from ...tree import Array
-from ..gaussian_mixture.frame import PrivateGaussian, frame_parts, pack
+from ..gaussian_mixture.frame import PrivateGaussian, gaussian_parts, pack
 from ..gaussian_mixture.structure import MOST_ITERATIONS, Structure, choose
 from .directions import ResidualDirections, apart_along
 from .model import Bounded, RegressionMixtureModel, Regressions
 
 # Smallest variance of a component, of the target's.
 _FLOOR = 1e-8
-_FRAME_SHARE = (0.05, 0.10)
 _START_SHARE = 0.10
 # Smallest variance, in units of the target's half range.
 _UNIT_FLOOR = 1e-6
@@ -158,7 +157,7 @@ class PrivateRegressionsPlan(Iterated):
         """How the budget is shared out."""
         q, left, k = self.preamble.d, 1.0 - self.preamble.share(), self.components
         pairs = q * (q + 1) // 2
-        parts = frame_parts(left, _FRAME_SHARE, [1 + q + pairs] * 2)
+        parts = gaussian_parts(left, q)
         if k > 1 and self.start is None:
             parts.append(Part("residuals", left * _START_SHARE, [("gaussian", pairs)]))
         left -= sum(part.share for part in parts)
@@ -170,8 +169,8 @@ class PrivateRegressionsPlan(Iterated):
         ground = yield from self.preamble.stages(allowance)
         ground = self._with_known(ground)
         region, q = ground.region, self.preamble.d
-        mean, covariance = yield from given(PrivateGaussian(ground).stages())
-        one = one_regression(mean, covariance, _UNIT_FLOOR)
+        known = yield from given(PrivateGaussian(ground).stages())
+        one = one_regression(known.mean, known.covariance, _UNIT_FLOOR)
         w = MomentWeights.balanced(q, clip_radius(q, _LOCAL_TAIL if self.local else _TAIL))
         bounded = Bounded(region, w, ground.cap_weight)
         structure = held(lambda: self._structure(w, ground))

@@ -1,0 +1,222 @@
+"""What is known of one Gaussian, and what a noisy look at the records adds to it.
+
+A look is a release of mean and second moment in coordinates whitened by what is known already: if
+that is right, they are zero and one. What is known comes with how wrong it may be (``doubt``), the
+look with the size of its noise, and each number is believed in proportion (as Kalman's filter does,
+for each number of its own). So several looks are worth as much as one with all of their budget, and
+each has better coordinates than the last.
+
+How wrong something may be is itself a guess. Where many numbers are off by more, or less, than it
+says, it is corrected (empirical Bayes), as far as the noise on that is small.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from ...blocks.region import Region
+from ...blocks.shrinkage import soften_each
+from ...tree import Array
+from .model import Mixture
+from .radial import Radii
+
+# Variance of a correlation before looking.
+_CORRELATED = 0.1
+# A number may be off by as much as it is large; more only if so many deviations say so.
+_MOST_DOUBT, _SURE = 1.0, 4.0
+# No variance falls by more than this in one look, nor below these parts of its noise and doubt.
+_NARROWEST, _OF_NOISE, _OF_DOUBT = 0.02, 0.5, 0.5
+# Eigenvalues are kept away from zero by this part of the largest that noise alone has.
+_SOFT = 0.7
+
+
+@dataclass(frozen=True)
+class Look:
+    """Mean and second moment of records in coordinates of their own, (d,) and (d, d), with noise.
+
+    The second moment is its diagonal, (d,), where only variances were asked for.
+    """
+
+    coordinates: Mixture
+    """Of one component: its mean is zero and its covariance one here."""
+    mean: Array
+    second: Array
+    mean_noise: float
+    """Deviation, of each number."""
+    noise: float
+    """Of the second moment, of each svec entry."""
+
+
+@dataclass(frozen=True)
+class Known:
+    """A Gaussian in unit coordinates, and how wrong it may be.
+
+    Parameters
+    ----------
+    mean : array of shape (d,)
+    root : array of shape (d, d) or (d,)
+        A square root of the covariance, or of its diagonal.
+    mean_doubt : array of shape (d,)
+        Variances of what the mean may be off by, in whitened coordinates.
+    doubt : array of the shape of ``root``
+        Of the entries of the covariance in whitened coordinates.
+    radii : Radii or None
+        How long records are in whitened coordinates.
+    """
+
+    mean: Array
+    root: Array
+    mean_doubt: Array
+    doubt: Array
+    radii: Radii | None = None
+
+    @classmethod
+    def of_columns(
+        cls, mean: Array, variance: Array, mean_doubt: Array, doubt: Array, diagonal: bool
+    ) -> Known:
+        """Of columns that may be correlated; doubts as parts of the variance."""
+        mean_doubt = np.minimum(mean_doubt / variance, _MOST_DOUBT)
+        doubt = np.minimum(doubt, _MOST_DOUBT)
+        if diagonal:
+            return cls(mean, np.sqrt(variance), mean_doubt, doubt)
+        d = len(mean)
+        entries = np.where(np.eye(d, dtype=bool), doubt, _CORRELATED)
+        return cls(mean, np.diag(np.sqrt(variance)), mean_doubt, entries)
+
+    @property
+    def diagonal(self) -> bool:
+        """Whether only variances are known."""
+        return self.root.ndim == 1
+
+    @property
+    def covariance(self) -> Array:
+        """Of a record: that of the Gaussian, and what its mean may be off by."""
+        if self.diagonal:
+            return np.asarray(self.root**2 * (1 + self.mean_doubt))
+        return np.asarray(self.root * (1 + self.mean_doubt) @ self.root.T)
+
+    @property
+    def mixture(self) -> Mixture:
+        """As coordinates for the next look."""
+        if self.diagonal:
+            return Mixture("diag", np.ones(1), self.mean[None], self.root[None] ** 2)
+        covariance = self.root @ self.root.T
+        return Mixture("full", np.ones(1), self.mean[None], covariance[None])
+
+    def sized(self, radii: Radii) -> Known:
+        """With all variances as large as the lengths of records say."""
+        factor = radii.level
+        return replace(
+            self,
+            root=self.root * math.sqrt(factor),
+            mean_doubt=np.minimum(self.mean_doubt / factor, _MOST_DOUBT),
+            radii=radii.scaled(factor),
+        )
+
+    def told(self, mean: Array, covariance: Array, mean_doubt: float, doubt: float) -> Known:
+        """With another mean and covariance, whose numbers have these variances once whitened."""
+        ones = np.ones(len(mean))
+        if self.diagonal:
+            root, size, entries = np.sqrt(covariance), covariance / self.root**2, doubt * ones
+        else:
+            root = np.linalg.cholesky(covariance)
+            white = np.linalg.solve(self.root, root)
+            size, entries = np.sum(white**2, axis=1), doubt * (np.eye(len(mean)) + 1) / 2
+        radii = None if self.radii is None else self.radii.scaled(float(size.mean()))
+        entries = np.minimum(entries, _MOST_DOUBT)
+        return Known(mean, root, np.minimum(mean_doubt * ones, _MOST_DOUBT), entries, radii)
+
+    def after(self, look: Look, kept: float, region: Region) -> Known:
+        """What is known after a look that left this part of the variance when it clipped records.
+
+        Total: any finite numbers give a valid Gaussian within the region.
+        """
+        mean, second = self._seen(look)
+        variance = np.full(len(mean), look.mean_noise**2)
+        doubt = self.mean_doubt * _factor(mean**2, variance, self.mean_doubt)
+        mean = mean * doubt / (doubt + variance)
+        mean_doubt = doubt * variance / (doubt + variance)
+        noise = look.noise / kept
+        if self.diagonal:
+            found, root, doubt, stretch = self._variances(second / kept - mean**2, noise)
+            shift, unstretched = self.root * mean, mean_doubt / stretch
+        else:
+            outer = mean[:, None] * mean
+            found, root, doubt, stretch = self._matrix(second / kept - outer, noise)
+            shift, unstretched = self.root @ mean, stretch @ mean_doubt
+        middle = region.inside((self.mean + shift)[None])[0]
+        # No column of a region varies by more than its limit.
+        size = np.sqrt(np.sum(root**2, axis=1)) if root.ndim == 2 else root
+        excess = np.maximum(size / np.where(region.limit > 0, region.limit, 1.0), 1.0)
+        root = root / (excess[:, None] if root.ndim == 2 else excess)
+        radii = None if self.radii is None else self.radii.scaled(found)
+        unstretched = np.minimum(unstretched, _MOST_DOUBT)
+        return Known(middle, root, unstretched, np.minimum(doubt, _MOST_DOUBT), radii)
+
+    def _seen(self, look: Look) -> tuple[Array, Array]:
+        """The look in these coordinates; its own are a rotation of them.
+
+        (Nearly so in a fit played again, :mod:`privem.tape`.)
+        """
+        at = look.coordinates
+        if self.diagonal:
+            turn = np.sqrt(at.covariances[0]) / self.root
+            away = (at.means[0] - self.mean) / self.root
+            return turn * look.mean + away, turn**2 * look.second + away * (
+                2 * turn * look.mean + away
+            )
+        inverse = np.linalg.inv(self.root)
+        turn = inverse @ np.linalg.cholesky(at.covariances[0])
+        mean, away = turn @ look.mean, inverse @ (at.means[0] - self.mean)
+        cross = np.outer(mean, away)
+        second = turn @ look.second @ turn.T + cross + cross.T + np.outer(away, away)
+        return mean + away, second
+
+    def _variances(self, second: Array, noise: float) -> tuple[float, Array, Array, Array]:
+        variance = np.full(len(second), noise**2)
+        away = second - 1
+        doubt = self.doubt * _factor(away**2, variance, self.doubt)
+        trust = doubt / (doubt + variance)
+        doubt = trust * variance
+        low = np.maximum(_OF_NOISE * noise * trust, _OF_DOUBT * np.sqrt(doubt))
+        white = soften_each(1 + trust * away, np.clip(low, _NARROWEST, 1.0), noise * trust, 1e3)
+        return float(white.mean()), self.root * np.sqrt(white), doubt / white**2, white
+
+    def _matrix(self, second: Array, noise: float) -> tuple[float, Array, Array, Array]:
+        """The mean variance, the new root, doubts, and what to multiply those of the mean by."""
+        d = len(second)
+        on = np.eye(d, dtype=bool)
+        # Off the diagonal an entry is that of svec over sqrt 2.
+        variance, away = np.where(on, noise**2, noise**2 / 2), second - on
+        doubt = self.doubt.copy()
+        for some in (on, ~on) if d > 1 else (on,):
+            doubt[some] *= _factor(away[some] ** 2, variance[some], doubt[some], 2 - on[some][0])
+        trust = doubt / (doubt + variance)
+        doubt = trust * variance
+        values, vectors = np.linalg.eigh(on + trust * away)
+        # The largest eigenvalue of the noise that is left.
+        size = math.sqrt(2 * d) * noise * float(trust[~on].mean() if d > 1 else trust[0, 0])
+        own = np.sqrt(np.einsum("ia,ij,ja->a", vectors**2, doubt, vectors**2))
+        low = np.clip(np.maximum(_OF_NOISE * size, _OF_DOUBT * own), _NARROWEST, 1.0)
+        values = soften_each(values, low, _SOFT * size, 1e3)
+        root = self.root @ (vectors * np.sqrt(values)) @ vectors.T
+        stretch = ((vectors / np.sqrt(values)) @ vectors.T) ** 2
+        return float(values.mean()), root, stretch @ doubt @ stretch, stretch
+
+
+def _factor(squares: Array, variance: Array, doubt: Array, times: float = 1.0) -> float:
+    """What to multiply doubts by: how far off numbers were, and how much of that is noise.
+
+    ``times``: how often each number stands among them.
+    """
+    before, noise = float(doubt.mean()), float(variance.mean())
+    excess, numbers = float(squares.mean()) - noise, squares.size / times
+    error = math.sqrt(2 / numbers)
+    # The mean of two guesses, one as uncertain as it is large, one by the noise on what was seen.
+    other = (error * (noise + max(excess, 0.0)) / before) ** 2
+    drawn = (before * other + excess) / (1 + other)
+    sure = excess - _SURE * error * noise
+    return max(min(drawn, _MOST_DOUBT), sure, _NARROWEST * before) / before
