@@ -4,10 +4,9 @@ import numpy as np
 import pytest
 
 from privem import GaussianMixture
-from privem.models.gaussian_mixture.coordinates import as_type
+from privem.models.gaussian_mixture.coordinates import as_type, replaced
 from privem.models.gaussian_mixture.model import Mixture
 from privem.models.gaussian_mixture.private_m_step import halved
-from privem.models.gaussian_mixture.private_plan import background
 
 COVARIANCES = {
     "full": np.stack([np.diag([4.0, 1.0, 0.5]), np.eye(3), np.eye(3)]),
@@ -68,21 +67,21 @@ OVERALL = Mixture("full", np.ones(1), np.array([[-1.0, 2.0, 0.0]]), 16.0 * np.ey
 @pytest.mark.parametrize("kind", ["full", "diag", "spherical"])
 def test_the_background_is_all_records_and_weighs_what_noise_hides(kind):
     before = mixture(kind)
-    after = background(before, LOST, as_type(OVERALL, kind), 0.03)
+    after = replaced(before, LOST, as_type(OVERALL, kind), 0.03)
     assert np.allclose(after.weights, [0.97 * 0.7 / 0.98, 0.03, 0.97 * 0.28 / 0.98])
     assert np.array_equal(after.means[1], OVERALL.means[0])
     assert np.array_equal(full(after, 1), OVERALL.covariances[0])
     for k in (0, 2):
         assert np.array_equal(after.means[k], before.means[k])
         assert np.array_equal(full(after, k), full(before, k))
-    both = background(before, ~LOST, as_type(OVERALL, kind), 0.03)
+    both = replaced(before, ~LOST, as_type(OVERALL, kind), 0.03)
     assert np.allclose(both.weights, [0.015, 0.97, 0.015])
 
 
 def test_where_all_are_lost():
     before, every = mixture("full"), np.ones(3, dtype=bool)
     assert halved(before, every) is before
-    after = background(before, every, OVERALL, 0.03)
+    after = replaced(before, every, OVERALL, 0.03)
     assert np.array_equal(after.means, np.repeat(OVERALL.means, 3, axis=0))
     assert np.isclose(after.weights.sum(), 1)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ...blocks.region import Region
 from ...tree import Array
@@ -56,6 +57,31 @@ def collapsed(mixture: Mixture) -> tuple[Array, Array]:
         case _:
             return mean, weights @ (c[:, None] + away**2)
     return mean, within + np.einsum("k,ki,kj->ij", weights, away, away)
+
+
+def replaced(state: Mixture, lost: NDArray[np.bool_], overall: Mixture, weight: float) -> Mixture:
+    """Lost components become the one Gaussian of all records, with so much weight together.
+
+    Those whom they stood for are too few to be seen, but may be far from all the others: without
+    them, a few in a hundred records were impossible in the eyes of a few in a hundred fits.
+
+    Parameters
+    ----------
+    state : Mixture
+        Not tied.
+    lost : ndarray of bool
+    overall : Mixture
+        Of one component and the same covariance type.
+    weight : float
+        What the noise could hide.
+    """
+    means, covariances = state.means.copy(), state.covariances.copy()
+    means[lost], covariances[lost] = overall.means[0], overall.covariances[0]
+    weights = state.weights
+    if lost.any() and not lost.all():
+        seen = np.where(lost, 0.0, weights)
+        weights = np.where(lost, weight / lost.sum(), (1 - weight) * seen / seen.sum())
+    return replace(state, weights=weights, means=means, covariances=covariances)
 
 
 def with_copies(mixture: Mixture, covariance_type: str) -> Mixture:

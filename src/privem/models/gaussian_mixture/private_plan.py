@@ -16,7 +16,6 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ...blocks.log_density import ContestQuery
 from ...blocks.region import Background, Region
@@ -29,7 +28,16 @@ from ...ground import Ground, Preamble, PrivateFit
 from ...tape import given, held
 from ...tree import Array
 from ..kmeans.grid import MOST_AXES, MOST_CELLS
-from .coordinates import as_type, collapsed, copies, in_data, prior_in_unit, to_unit, with_copies
+from .coordinates import (
+    as_type,
+    collapsed,
+    copies,
+    in_data,
+    prior_in_unit,
+    replaced,
+    to_unit,
+    with_copies,
+)
 from .frame import (
     LOOKS,
     PrivateGaussian,
@@ -55,15 +63,13 @@ from .query import TAIL, releases
 from .start import from_grid
 from .structure import FAR, MOST_ITERATIONS, MOST_POOLED, NEAR, Structure, choose
 
-# Of what all these leave: a grid to start from, one that sees all columns or not; and the contest.
+# Of what the rest leaves: a grid to start from, one that sees all columns or not; the contest.
 _GRID_SHARES = (0.2, 0.05)
 _CONTEST_SHARE = 0.02
 # No record says more than so many nats in a contest.
 _LIMIT = 4.0
-# The part of the iterations before the contest.
-_BEFORE = 0.75
-# The part of the iterations before averaging.
-_SEARCH = 0.6
+# The part of the iterations before the contest, and before averaging.
+_BEFORE, _SEARCH = 0.75, 0.6
 # Until iterates are averaged, steps are so much longer than EM's.
 _OVERSTEP = 1.5
 # Restarted components get so many iterations, at least, before averaging.
@@ -351,7 +357,7 @@ class PrivateMixturePlan(Iterated):
         """Lost components as the Gaussian of all records, if the shape asked for allows it."""
         assert end.moments is not None
         kind, weight = self.covariance_type, float(np.clip(end.moments.hidden, *_BACKGROUND))
-        return background(with_copies(end.mixture, kind), end.lost, as_type(overall, kind), weight)
+        return replaced(with_copies(end.mixture, kind), end.lost, as_type(overall, kind), weight)
 
     def _widened(
         self, w: MomentWeights, structure: Structure, ground: Ground
@@ -391,28 +397,3 @@ class PrivateMixturePlan(Iterated):
     def _pack(self, centre: Array, covariance: Array, region: Region) -> Mixture:
         means = region.inside(pack(centre, covariance, self.components, self.rng))
         return replace(copies(centre, 0.5 * covariance, self.components), means=means)
-
-
-def background(state: Mixture, lost: NDArray[np.bool_], overall: Mixture, weight: float) -> Mixture:
-    """Lost components become the one Gaussian of all records, with so much weight together.
-
-    Those whom they stood for are too few to be seen, but may be far from all the others: without
-    them, a few in a hundred records were impossible in the eyes of a few in a hundred fits.
-
-    Parameters
-    ----------
-    state : Mixture
-        Not tied.
-    lost : ndarray of bool
-    overall : Mixture
-        Of one component and the same covariance type.
-    weight : float
-        What the noise could hide.
-    """
-    means, covariances = state.means.copy(), state.covariances.copy()
-    means[lost], covariances[lost] = overall.means[0], overall.covariances[0]
-    weights = state.weights
-    if lost.any() and not lost.all():
-        seen = np.where(lost, 0.0, weights)
-        weights = np.where(lost, weight / lost.sum(), (1 - weight) * seen / seen.sum())
-    return replace(state, weights=weights, means=means, covariances=covariances)
