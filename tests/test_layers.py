@@ -23,6 +23,7 @@ LEVELS = {
     "em": 2.4,
     "meter": 2.4,
     "budget": 2.5,
+    "bounds": 2.55,
     "ground": 2.6,
     "local": 2.6,
     "statement": 2.6,  # says what the meter has counted

@@ -11,6 +11,7 @@ from privem.declaration import declarations
 
 # The public names that are not models; those are what their folders declare.
 OTHERS = {
+    "BoundsNotFound",
     "ModelFileError",
     "PrivacyCompositionWarning",
     "PrivateMean",

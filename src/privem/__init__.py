@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 __version__ = "0.1.0.dev0"
 
 if TYPE_CHECKING:
+    from .bounds import BoundsNotFound as BoundsNotFound
     from .estimator.score import private_scores as private_scores
     from .estimator.store import ModelFileError as ModelFileError
     from .estimator.store import load as load
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 else:
     # Where public names that are not models come from. Models are found in their folders.
     _HOMES = {
+        "BoundsNotFound": "bounds",
         "ModelFileError": "estimator.store",
         "PrivacyCompositionWarning": "estimator.warnings",
         "PrivateMean": "models.mean.estimator",

@@ -20,6 +20,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from .bounds import BoundsNotFound
 from .budget import Funded, PrivatePlan, Terms
 from .core import Plan, Release, Source, Stage
 from .data.sums import effective_threads, one_blas_thread
@@ -39,7 +40,7 @@ Watch = Callable[[Stage, Release[Any]], None]
 _LARGE_DELTA = 1e-2
 # What fits set besides the model's own parameters, and another kind of fit must not leave behind.
 _PRIVATE = (
-    *("privacy_", "bounds_", "target_bounds_", "structure_", "missing_probability_"),
+    *("privacy_", "bounds_", "target_bounds_", "outside_", "structure_", "missing_probability_"),
     *("_played", "_uncertainty"),
 )
 _EXACT = ("converged_", "lower_bound_", "lower_bounds_", "labels_", "inertia_")
@@ -126,9 +127,12 @@ def fund(
 
 def pay(funded: Plan[Result], meter: Meter, source: Source, watch: Watch | None = None) -> Result:
     """Carry out what :func:`fund` has prepared; the meter prices each stage before it runs."""
-    # A caller's np.seterr(all="raise") must not end a fit that is being paid for.
-    with np.errstate(divide="warn", over="warn", under="ignore", invalid="warn"):
-        return run(funded, source, watch, meter)
+    try:
+        # A caller's np.seterr(all="raise") must not end a fit that is being paid for.
+        with np.errstate(divide="warn", over="warn", under="ignore", invalid="warn"):
+            return run(funded, source, watch, meter)
+    except BoundsNotFound as problem:
+        raise problem.costing(meter.spent if meter.releases else 0.0, meter.delta) from None
 
 
 def limits(terms: Terms, weighted: bool) -> dict[str, str]:

@@ -1,34 +1,22 @@
 """What every private fit stands on: how many records there are, and where they lie.
 
 :class:`Preamble` releases the count, unless it is public, and finds bounds that nobody gave by
-noisy histograms, paid out of the budget. :class:`NormBounds` finds balls about the origin instead,
-for models that need no more.
+noisy histograms (:mod:`privem.bounds`), paid out of the budget. :class:`NormBounds` finds balls
+about the origin instead, for models that need no more.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import ndtri
 
-from .blocks.histograms import (
-    HALF_OCTAVES,
-    LOWEST_OCTAVE,
-    MOST_ROWS,
-    OCTAVES,
-    CountQuery,
-    Histogram,
-    NormQuery,
-    OctaveQuery,
-    PlaceQuery,
-    upper_edge,
-)
+from .blocks.histograms import MOST_ROWS, CountQuery
 from .blocks.region import Region
+from .bounds import TARGET, Wanted, ball_parts, balls, box, box_parts
 from .budget import WHERE_PURE, Allowance, Part, Terms
 from .core import Release, Stage
 from .noise.discrete import Discrete
@@ -38,22 +26,8 @@ from .tree import Array
 State = TypeVar("State")
 
 _COUNT_SHARE = 0.01
-_BOUNDS_SHARE = 0.10
-# Bounds get up to this share when there are few records for the noise.
-_BOUNDS_MOST = 0.30
-# How many noise deviations of a histogram the records must outnumber for the smaller share.
-_BOUNDS_SIGNAL = 20.0
-# Above so many columns there are fewer cells and more rounds. A column needs 12,288 numbers in
-# three rounds and 384 in six: at 256 columns 3 seconds of drawing noise, or a tenth of one.
-_MANY_COLUMNS = 256
-# Of the budget for bounds.
-_SCALE_SHARE = 0.45
-# Bounds lie this many scales on each side of the place found.
-_WIDTH = 8.0
 # A count this many deviations of its noise high is of records.
 _EVIDENCE = 2.0
-# What a statement says of bounds that nobody gave.
-ESTIMATED = "estimated from noisy histograms, paid for"
 
 
 class People(Protocol):
@@ -74,16 +48,26 @@ class Ground:
     count: float
     rows: float
     region: Region
-    found: NDArray[np.bool_] | None
-    """For each region that had to be found, whether it was; ``None``: all were given."""
+    outside: float | None
+    """What share of the records may lie outside of bounds that had to be found, in any column.
+
+    ``None``: all were given.
+    """
     allowance: Allowance
     cap_weight: float = 1.0
     fixed_count: bool = False
     """Whether the number of records is exact and public."""
     count_deviation: float = 0.0
     """Standard deviation of the noise on the count."""
+    weighted: bool = False
+    """Whether the count is a sum of weights."""
+    excess: float = 1.0
+    """How many times the noise that is charged sums have: more where each party adds it."""
     target: Region | None = None
     """The region of a target, where the model has one of its own for it."""
+    bulk: tuple[Array, Array] | None = None
+    """Where a box had to be found: a point in the bulk of each column, and the second moment about
+    it, rather too large."""
 
     def noise(self, part: str, releases: float | None = None) -> Discrete:
         """The noise of one release of a part, or of one of so many."""
@@ -135,6 +119,14 @@ class Preamble:
         count, and fails with the probability that the allowance sets aside.
     pure : bool
         Laplace noise only, for delta = 0. It needs ``region``, and ``count`` or ``limit``.
+    weighted : bool
+        Whether the count is a sum of weights.
+    names : sequence of str
+        What messages call the columns.
+    known : (low, high) or None
+        Bounds that are known where others have to be found: NaN where not.
+    give : str
+        What messages call the parameter that gives bounds.
     """
 
     d: int
@@ -144,10 +136,21 @@ class Preamble:
     cap_weight: float = 1.0
     limit: float | None = None
     pure: bool = False
+    weighted: bool = False
+    names: Sequence[str] = ()
+    known: tuple[Array, Array] | None = None
+    give: str = "bounds="
 
     @classmethod
     def of(
-        cls, terms: Terms, people: People, d: int, region: Region | None, isotropic: bool = False
+        cls,
+        terms: Terms,
+        people: People,
+        d: int,
+        region: Region | None,
+        isotropic: bool = False,
+        names: Sequence[str] = (),
+        known: tuple[Array, Array] | None = None,
     ) -> Preamble:
         """For so many people; records without weights count one, whatever the cap on weights."""
         cap = terms.max_weight if people.weighted else 1.0
@@ -160,7 +163,8 @@ class Preamble:
                 f"have no public number. {WHERE_PURE}"
             )
         limit = None if terms.max_rows is None else float(terms.max_rows)
-        return cls(d, count, region, isotropic, cap, limit, pure)
+        weighted, names = people.weighted, tuple(names)
+        return cls(d, count, region, isotropic, cap, limit, pure, weighted, names, known)
 
     @property
     def kind(self) -> str:
@@ -168,38 +172,47 @@ class Preamble:
         return "laplace" if self.pure else "gaussian"
 
     def share(self) -> float:
-        """How much of the budget this takes at least."""
-        return _COUNT_SHARE * (self.count is None) + _BOUNDS_SHARE * (self.region is None)
+        """How much of the budget this takes."""
+        return sum(part.share for part in self.parts())
 
     def parts(self) -> list[Part]:
         """The parts of the allowance spent here."""
         parts = [] if self.count is not None else [Part("count", _COUNT_SHARE, [(self.kind, 1)])]
-        return parts if self.region is not None else parts + bounds_parts(self.d, _BOUNDS_SHARE)
+        return parts if self.region is not None else parts + box_parts(self.d)
 
     def stages(self, allowance: Allowance) -> Generator[Stage, Release[Any], Ground]:
         """Generate the stages."""
-        count, rows, deviation = self.count, self.count, 0.0
+        count, rows, deviation, excess = self.count, self.count, 0.0, 1.0
         if count is None or rows is None:
             noise = allowance.noise("count", MOST_ROWS if self.limit is None else self.limit)
             release = yield Stage(CountQuery(self.cap_weight, kind=self.kind), noise, "count")
             noisy, slack = float(release.statistics.count), release.spent[0].slack
             count, deviation = max(noisy, 1.0), release.spread
             rows = self._rows(noisy, slack, release.spread, allowance)
+            excess = release.spread / release.spent[0].deviation
         # Everything but the count is given where noise is drawn anew.
-        ground = yield from given(self._ground(count, rows, allowance))
+        ground = yield from given(self._ground(count, rows, excess, allowance))
         return replace(ground, count=count, count_deviation=deviation)
 
     def _ground(
-        self, count: float, rows: float, allowance: Allowance
+        self, count: float, rows: float, excess: float, allowance: Allowance
     ) -> Generator[Stage, Release[Any], Ground]:
-        region, found = self.region, None
-        if region is None:
-            if allowance.adaptive:
-                allowance = self._more_for_bounds(allowance, count)
-            bounds = private_bounds(self.d, rows, allowance, self.isotropic)
-            region, found = yield from bounds
-        fixed = self.count is not None
-        return Ground(count, rows, region, found, allowance, self.cap_weight, fixed)
+        rest: dict[str, Any] = {
+            "allowance": allowance,
+            "cap_weight": self.cap_weight,
+            "fixed_count": self.count is not None,
+            "weighted": self.weighted,
+            "excess": excess,
+        }
+        if self.region is not None:
+            return Ground(count, rows, self.region, None, **rest)
+        columns = self.names or [str(j) for j in range(self.d)]
+        lacks = [True] * self.d if self.known is None else np.isnan(self.known[0]).tolist()
+        about = (count, self.weighted, rows, excess)
+        wanted = Wanted(columns, lacks, *about, give=self.give)
+        found = yield from box(wanted, self.known, allowance)
+        region = Region.box(found.low, found.high, self.isotropic)
+        return Ground(count, rows, region, found.outside, **rest, bulk=found.bulk)
 
     def _rows(self, noisy: float, slack: float, spread: float, allowance: Allowance) -> float:
         """A bound on the sum of weights."""
@@ -210,49 +223,6 @@ class Preamble:
         # rounding and discrete tails. Proof: docs/proofs/release.md, section 6.
         tail = 2.0**-20 - float(ndtri(allowance.failure))
         return max(noisy + 4 * self.cap_weight + slack + spread * tail, 1.0)
-
-    def _more_for_bounds(self, allowance: Allowance, count: float) -> Allowance:
-        wanted = _BOUNDS_SIGNAL * math.sqrt(2 * self.d) * allowance.base / count
-        share = float(np.clip(wanted**2 / 0.45, _BOUNDS_SHARE, _BOUNDS_MOST))
-        return allowance.reshared(bounds_parts(self.d, share), _BOUNDS_SHARE)
-
-
-def private_bounds(
-    d: int, rows: float, allowance: Allowance, isotropic: bool
-) -> Generator[Stage, Release[Any], tuple[Region, np.ndarray]]:
-    """A box around the bulk of each feature; and, per feature, whether it was found.
-
-    A feature whose largest cell does not stand out of the noise gets (-1, 1).
-    """
-    # Histograms count records, however much these weigh.
-    rows = min(rows, MOST_ROWS)
-    noise = allowance.noise("scale", rows)
-    release = yield Stage(OctaveQuery(d), noise, "scale")
-    octaves: Histogram = release.statistics
-    # The best window of three octaves: differences of Gaussians spread over about that many.
-    # Equal values say nothing about scale (a column that is mostly zero has one all the same),
-    # so the lowest octave counts only where no other stands out.
-    deviation = release.spread * math.sqrt(3)
-    counts = octaves.counts.copy()
-    counts[:, 0] = 0.0
-    apart, windows = _windows(counts), _windows(octaves.counts)
-    windows = np.where(_stands_out(apart, deviation)[:, None], apart, windows)
-    best, found = windows.argmax(axis=1), _stands_out(windows, deviation)
-    scale = 2.0 ** (best + LOWEST_OCTAVE)
-    centre, width = np.zeros(d), 4 * scale
-    cells, shares = place_rounds(d)
-    for round_ in range(1, len(shares) + 1):
-        name = f"place {round_}"
-        noise = allowance.noise(name, rows)
-        release = yield Stage(PlaceQuery(width, centre, cells), noise, name)
-        counts = release.statistics.counts
-        found &= _stands_out(counts, release.spread)
-        cell = counts.argmax(axis=1) - cells // 2
-        centre = centre + cell * width
-        width = width * cells
-    centre = np.where(found, centre, 0.0)
-    half = np.where(found, _WIDTH * scale, 1.0)
-    return Region.box(centre - half, centre + half, isotropic), found
 
 
 @dataclass(frozen=True)
@@ -282,72 +252,27 @@ class NormBounds:
         return [self.region, self.target][: len(self.widths)]
 
     def parts(self, share: float) -> list[Part]:
-        """The part of the allowance spent here."""
-        numbers = len(self.widths) * HALF_OCTAVES
-        return [Part("norms", share, [("gaussian", numbers)])] if self.needed else []
+        """The parts of the allowance spent here."""
+        return ball_parts(len(self.widths), share) if self.needed else []
 
     def stages(self, ground: Ground) -> Generator[Stage, Release[Any], Ground]:
         """Generate the stages; the ground with these regions in place of its own."""
         return replace((yield from given(self._found(ground))), count=ground.count)
 
     def _found(self, ground: Ground) -> Generator[Stage, Release[Any], Ground]:
-        regions, found = self._given(), None
+        regions, outside = self._given(), None
         if self.needed:
-            release = yield ground.stage(NormQuery(self.widths), "norms")
-            radii = [_edge(row, release.spread) for row in release.statistics.counts]
-            found = np.array([r is not None for r in radii]) | [g is not None for g in regions]
+            parts = ("the features", TARGET)[: len(regions)]
+            lacks = [region is None for region in regions]
+            about = (ground.count, ground.weighted, ground.rows, ground.excess)
+            wanted = Wanted(parts, lacks, *about, noun="")
+            known = np.array([0.0 if region is None else region.radius for region in regions])
+            found = yield from balls(wanted, self.widths, known, ground.allowance)
             regions = [
-                region or Region.around_origin(1.0 if r is None else r, d)
-                for region, r, d in zip(regions, radii, self.widths, strict=True)
+                region or Region.around_origin(radius, d)
+                for region, radius, d in zip(regions, found.high.tolist(), self.widths, strict=True)
             ]
+            outside = found.outside
         assert regions[0] is not None
         target = regions[1] if len(regions) > 1 else None
-        return replace(ground, region=regions[0], target=target, found=found)
-
-
-def _edge(counts: Array, deviation: float) -> float | None:
-    """A radius beyond which nothing stands out of the noise, and more; None if nothing does."""
-    windows = _windows(counts[None])
-    noise = math.sqrt(3) * deviation
-    if not _stands_out(windows, noise)[0]:
-        return None
-    threshold, last = 2.5 * noise, int(windows.argmax())
-    while last + 1 < len(counts) and windows[0, last + 1] > threshold:
-        last += 1
-    return upper_edge(min(last + 1, len(counts) - 1))
-
-
-def place_rounds(d: int) -> tuple[int, tuple[float, ...]]:
-    """Cells per column, and the budget of each round: either reaches 2^36 bins of four scales each.
-
-    The first needs the most, since the bulk spreads over a few bins; later ones find all of it in
-    one. Six rounds have 1.3 times the noise of three, but the largest of 64 cells of noise, which
-    the bulk must stand out of, is 1.35 times lower than that of 4096.
-    """
-    if d > _MANY_COLUMNS:
-        return 64, (3 / 8, *[1 / 8] * 5)
-    return 4096, (0.6, 0.2, 0.2)
-
-
-def bounds_parts(d: int, share: float) -> list[Part]:
-    """The parts of an allowance that :func:`private_bounds` spends."""
-    place = share * (1 - _SCALE_SHARE)
-    cells, shares = place_rounds(d)
-    return [
-        Part("scale", share * _SCALE_SHARE, [("gaussian", d * OCTAVES)]),
-        *(
-            Part(f"place {i}", place * part, [("gaussian", d * cells)])
-            for i, part in enumerate(shares, start=1)
-        ),
-    ]
-
-
-def _windows(counts: np.ndarray) -> np.ndarray:
-    """Sums over each octave and its two neighbours."""
-    return np.stack([np.convolve(row, np.ones(3), "same") for row in counts])
-
-
-def _stands_out(counts: np.ndarray, deviation: float) -> np.ndarray:
-    """Whether the largest cell exceeds what the noise alone reaches once in a thousand."""
-    cells = counts.shape[1]
-    return np.asarray(counts.max(axis=1) > deviation * (math.sqrt(2 * math.log(cells)) + 0.5))
+        return replace(ground, region=regions[0], target=target, outside=outside)

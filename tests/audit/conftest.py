@@ -8,7 +8,13 @@ import pytest
 
 from privem.blocks.bounding import Clip, Robust
 from privem.blocks.gradient import BoundedGradientQuery, Squares
-from privem.blocks.histograms import CountQuery, NormQuery, OctaveQuery, PlaceQuery
+from privem.blocks.histograms import (
+    CountQuery,
+    NormQuery,
+    OctaveQuery,
+    OutsideQuery,
+    PlaceQuery,
+)
 from privem.blocks.log_density import ClippedLogs, ContestQuery, DisagreementQuery, LogDensityQuery
 from privem.blocks.region import Region
 from privem.blocks.robust_mean import RobustMeanQuery
@@ -118,8 +124,8 @@ def _densities(models, kind=LogDensityQuery, *clip):
 
 
 QUERIES = {
-    # First, as it takes longest: its sum is drawn anew each time.
-    "octaves": partial(OctaveQuery, D),
+    "octaves": lambda: OctaveQuery(np.zeros(D)),
+    "outside": lambda: OutsideQuery((1,) * D, np.zeros(D), np.full(D, 0.5)),
     "classes": _classes,
     "pairs": lambda: PairsQuery((2, 2), 1.0),
     "contest": _contest,
@@ -145,7 +151,7 @@ QUERIES = {
     "mixture laplace": partial(_mixture, "laplace", "full"),
     **{f"mixture {s}": partial(_mixture, "whitened", s) for s in ("tied", "diag", "spherical")},
     **{f"k-means {r}": partial(_clusters, r) for r in ("whitened", "joint", "gg", "ll", "dplloyd")},
-    "places": lambda: PlaceQuery(np.full(D, 0.25), np.zeros(D)),
+    "places": lambda: PlaceQuery(np.full(D, 2.0**-30)),
 }
 
 

@@ -61,7 +61,7 @@ def test_a_private_fit_says_and_saves_its_statement(people, tmp_path, kind):
 @pytest.mark.parametrize("kind", ["gmm", "kmeans", "fa"])
 def test_nothing_said_is_epsilon_one(people, tmp_path, kind):
     model = tmp_path / "m.json"
-    fit = ["fit", people, "-m", kind, "-k", 2, "-o", model]
+    fit = ["fit", people, "-m", kind, "-k", 2, "-o", model, *BOUNDS]
     text = " ".join(run(*fit).split())
     statement = privem.load(model).privacy_
     assert (statement.epsilon, statement.delta, statement.neighbours) == (1.0, 1e-6, "add-remove")
@@ -216,10 +216,18 @@ def test_warnings_are_notes_in_the_words_of_the_command_line(people, tmp_path, r
     fit = ["fit", people, "-k", 2, "-o", tmp_path / "m.json"]
     text = run(*fit, "--delta", 0.1, *BOUNDS)
     assert text.count("note: delta=0.1 is large") == 1
-    text = " ".join(run(*fit, "--epsilon", 0.001).split())
-    assert "give --bound COLUMN=LOW:HIGH" in text
+    text = " ".join(run(*fit, "--epsilon", 0.001, *BOUNDS).split())
     assert "all of them are one Gaussian; use more" in text
     assert not recwarn.list
+
+
+def test_bounds_that_are_not_found_end_the_command(people, tmp_path):
+    fit = ["fit", people, "-k", 2, "-o", tmp_path / "m.json", "--epsilon", 0.1]
+    text = " ".join(run(*fit, code=3).split())
+    assert "too few to find bounds of columns age, income" in text
+    assert "give --bound COLUMN=LOW:HIGH" in text
+    assert "cost epsilon = 0.0" in text
+    assert not (tmp_path / "m.json").exists()
 
 
 def test_too_many_components_for_the_memory_are_no_bug_of_ours(people, tmp_path, monkeypatch):

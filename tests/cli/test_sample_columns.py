@@ -84,7 +84,8 @@ def test_csv_and_standard_output_hold_the_same_records(folder, tmp_path):
     assert array.dtype == np.float64
     np.testing.assert_array_equal(array, expected.cast(pl.Float64).to_numpy())
     # Round: what was drawn can be fitted, as the same columns.
-    run("fit", tmp_path / "x.parquet", "-k", 1, "--epsilon", 1, "-o", tmp_path / "m.json", "-q")
+    bounds = [word for bound in BOUNDS for word in ("--bound", bound)]
+    run("fit", tmp_path / "x.parquet", "-k", 1, "-o", tmp_path / "m.json", "-q", *bounds)
     assert privem.load(tmp_path / "m.json").feature_types_in_ == [
         "uint8",
         "bool",

@@ -337,7 +337,8 @@ def test_at_the_command_line(tmp_path):
     assert "201" in command("score", out, path, "--no-header")
     command(*fit, "-m", "regression-mixture", "-k", 1, "--target", "x2", "--no-header")
     assert "201" in command("score", out, path, "--no-header")
-    command("fit", path, "-q", "-o", out, "-k", 1, "--no-header")
+    bounds = [word for name in ("x0", "x1", "x2") for word in ("--bound", f"{name}=-9:9")]
+    command("fit", path, "-q", "-o", out, "-k", 1, "--no-header", *bounds)
     assert "private" in command("score", out, path, "--no-header", "--epsilon", 1)
     words = written(tmp_path, "f,yes", "words.csv", rest="m,no\nf,no\n" * 20)
     known = ["--category", "x0=f,m", "--category", "x1=no,yes"]

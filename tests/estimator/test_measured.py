@@ -83,7 +83,7 @@ def test_statements_name_their_subject_and_their_accountant(mean, score):
     local = str(private_mean(X, tau=3e9, trust="local").privacy)
     assert "1 round asked for 1 number;" in local
     found = private_mean(X).privacy
-    assert "scale and place of the bulk estimated from noisy histograms, paid for" in str(found)
+    assert "second moments about the bulk estimated from noisy histograms, paid for" in str(found)
 
 
 def test_statements_of_models_name_columns_and_how_bounds_came():

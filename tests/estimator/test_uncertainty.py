@@ -116,7 +116,8 @@ def test_fits_of_a_federation_have_one(declared: Any) -> None:
 
 
 OTHERS = [
-    GaussianMixture(3, epsilon=0.05),
+    GaussianMixture(3, epsilon=8.0),
+    GaussianMixture(3, epsilon=0.05, bounds=8.0),
     GaussianMixture(2, epsilon=0.05, accountant="linear", bounds=8.0),
     GaussianMixture(2, bounds=8.0, covariance_type="tied", neighbours="replace-one"),
     GaussianMixture(2, bounds=8.0, covariance_type="spherical", mechanism="ggg", n_iter=2),
@@ -124,7 +125,7 @@ OTHERS = [
     GaussianMixture(2, bounds=8.0, prior="map", covariance_type="diag"),
     KMeans(3, epsilon=0.03, bounds=8.0),
     KMeans(3, bounds=8.0, mechanism="dplloyd", accountant="linear"),
-    FactorAnalysis(1, rotation="varimax"),
+    FactorAnalysis(1, rotation="varimax", epsilon=8.0),
     FactorAnalysis(2, epsilon=0.1, bounds=8.0, mechanism="whitened"),
     PoissonMixture(2, epsilon=0.05, bounds=(0, 20)),
 ]

@@ -149,7 +149,7 @@ MIXTURES = [
     ),
     _gaussian("bounds-found", **FOUND),
     _gaussian("replace-one", **BOX, neighbours="replace-one"),
-    _gaussian("persons-bounds-found", **FOUND, **PERSONS),
+    _gaussian("persons-bounds-found", epsilon=8.0, **PERSONS),
     _gaussian("weights", **BOX, **WEIGHTS),
     _gaussian("csv", form="csv", **BOX),
     _gaussian("masked-parties", **BOX, federation={}),

@@ -20,10 +20,11 @@ MODELS = [
     CategoricalMixture(2, categories=[0, 1, 2]),
     CategoricalMixture(3, categories=[0, 1, 2], neighbours="replace-one", n_iter=3),
     CategoricalMixture(2, categories=[0, 1], accountant="linear", epsilon=4.0),
-    RegressionMixture(2),
+    RegressionMixture(2, epsilon=4.0),
     RegressionMixture(2, **REGRESSION, neighbours="replace-one"),
-    RegressionMixture(3, bounds=5.0, epsilon=0.1),
-    RegressionMixture(2, target_bounds=9.0, accountant="advanced", epsilon=8.0, n_iter=3),
+    RegressionMixture(3, bounds=5.0, epsilon=4.0),
+    RegressionMixture(3, bounds=5.0, target_bounds=9.0, epsilon=0.1),
+    RegressionMixture(2, target_bounds=9.0, accountant="advanced", epsilon=40.0, n_iter=3),
     RegressionMixture(1, **REGRESSION),
     RegressionMixture(
         2,
@@ -34,7 +35,7 @@ MODELS = [
         noise_variance_init=[1, 1],
         accountant="rdp",
     ),
-    MissingCovariateRegression(),
+    MissingCovariateRegression(epsilon=4.0),
     MissingCovariateRegression(**REGRESSION, neighbours="replace-one", method="moments"),
     MissingCovariateRegression(**REGRESSION, missing_probability=0.1, noise_variance=1.0),
     MissingCovariateRegression(**REGRESSION, method="gradient", accountant="rdp"),
@@ -54,7 +55,6 @@ def data() -> tuple[np.ndarray, np.ndarray]:
 
 @pytest.mark.parametrize("grouped", [False, True], ids=["records", "persons"])
 @pytest.mark.parametrize("model", MODELS, ids=lambda m: repr(m).replace("\n", ""))
-@pytest.mark.filterwarnings("ignore:no bounds stood out")
 def test_a_fit_is_a_function_of_its_releases(
     model: Any, grouped: bool, data: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

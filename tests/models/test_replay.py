@@ -23,7 +23,7 @@ START = {
     "precisions_init": np.stack([np.eye(3)] * 2),
 }
 MODELS = [
-    GaussianMixture(2, epsilon=1.0),
+    GaussianMixture(2, epsilon=4.0),
     GaussianMixture(2, epsilon=1.0, bounds=8.0, neighbours="replace-one", covariance_type="tied"),
     GaussianMixture(
         2, epsilon=1.0, bounds=(-9, 9), covariance_type="diag", mechanism="joint", prior="map"
@@ -37,7 +37,7 @@ MODELS = [
     GaussianMixture(3, bounds=8.0, epsilon=0.02, accountant="linear"),
     GaussianMixture(2, epsilon=1.0, bounds=8.0, **START, accountant="rdp"),
     GaussianMixture(2, bounds=8.0, accountant="advanced", epsilon=8.0),
-    KMeans(3, epsilon=1.0),
+    KMeans(3, epsilon=4.0),
     KMeans(3, epsilon=1.0, bounds=8.0, neighbours="replace-one", mechanism="joint"),
     KMeans(3, epsilon=1.0, bounds=8.0, mechanism="gg", init=np.eye(3)),
     KMeans(3, epsilon=1.0, bounds=8.0, mechanism="ll", accountant="moments"),
@@ -45,7 +45,7 @@ MODELS = [
     GaussianMixture(2, bounds=8.0, epsilon=8.0, delta=0, max_rows=9000),
     GaussianMixture(3, bounds=8.0, epsilon=0.02, delta=0, max_rows=9000),
     KMeans(3, bounds=(-9, 9), delta=0, neighbours="replace-one"),
-    FactorAnalysis(1, epsilon=1.0),
+    FactorAnalysis(1, epsilon=4.0),
     FactorAnalysis(2, epsilon=1.0, bounds=8.0, neighbours="replace-one", mechanism="joint"),
 ]
 
@@ -68,9 +68,7 @@ def same(a: Any, b: Any) -> bool:
 
 @pytest.mark.parametrize("grouped", [False, True], ids=["records", "persons"])
 @pytest.mark.parametrize("model", MODELS, ids=lambda m: repr(m).replace("\n", ""))
-@pytest.mark.filterwarnings(
-    "ignore:no bounds stood out", "ignore:FactorAnalysis did not", "ignore:noise leaves little"
-)
+@pytest.mark.filterwarnings("ignore:FactorAnalysis did not", "ignore:noise leaves little")
 def test_a_fit_is_a_function_of_its_releases(
     model: Any, grouped: bool, data: np.ndarray, monkeypatch: pytest.MonkeyPatch
 ) -> None:

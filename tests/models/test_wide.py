@@ -8,20 +8,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.base import clone
 
-from privem import GaussianMixture, KMeans
+from privem import BoundsNotFound, GaussianMixture, KMeans
+from privem.blocks.histograms import CELLS
 from privem.blocks.sensitivity import MomentWeights
 from privem.blocks.shrinkage import clip_radius
+from privem.ground import Preamble
 from privem.models.gaussian_mixture.model import Mixture
 from privem.models.gaussian_mixture.query import BoundedQuery
 from privem.models.kmeans.private_plan import frame_sizes
 
 from .test_sensitivity import NEIGHBOURS, nasty, opposites, region_of, vectors, worst
 
-SETTINGS = {"given": {"bounds": (-8.0, 8.0)}, "estimated": {}}
-
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("how", SETTINGS)
 @pytest.mark.parametrize(
     "model",
     [
@@ -32,17 +31,20 @@ SETTINGS = {"given": {"bounds": (-8.0, 8.0)}, "estimated": {}}
     ],
     ids=repr,
 )
-def test_no_release_grows_with_the_square_of_the_columns(model, how):
-    """80 octaves are the most that a column needs; d(d+1)/2 are 150, and 4096 places were asked."""
+def test_no_release_grows_with_the_square_of_the_columns(model):
+    """A histogram of half octaves, about 2,000 numbers in all, is the most that a column needs."""
     d = 300
     X = np.random.default_rng(0).normal(size=(500, d))
-    model = clone(model).set_params(random_state=0, **SETTINGS[how]).fit(X)
+    model = clone(model).set_params(random_state=0, bounds=(-8.0, 8.0)).fit(X)
     means = model.cluster_centers_ if isinstance(model, KMeans) else model.means_
     assert means.shape == (3, d)
     assert np.isfinite(means).all()
     numbers = [group.dimension for one in model.privacy_.releases for group in one.groups]
     assert max(numbers) <= 80 * d
     assert model.privacy_.spent <= 1.0
+    bounds = [size for part in Preamble(d, None, None).parts() for _, size in part.releases]
+    assert max(bounds) == CELLS * d
+    assert sum(bounds) < 2000 * d
 
 
 @pytest.mark.parametrize("d", [10, 257])
@@ -111,7 +113,7 @@ def test_long_columns_are_found_and_split():
     assert np.abs(others).max() < 1.5
 
 
-def test_a_warning_about_many_columns_names_a_few_of_them():
+def test_an_error_about_many_columns_names_a_few_of_them():
     X = np.random.default_rng(0).normal(size=(50, 300))
-    with pytest.warns(UserWarning, match=r"no bounds stood out .* 9 and 290 more: "):
+    with pytest.raises(BoundsNotFound, match=r"find bounds of columns .* 9 and 290 more "):
         KMeans(2, epsilon=0.1, random_state=0).fit(X)

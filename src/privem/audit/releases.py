@@ -32,11 +32,11 @@ def exact_sum(query: Query[Any], data: Any) -> Any:
 
 
 def random_sum(query: Any, data: Dataset) -> bool:
-    """Whether the sum itself is drawn: over random pairs or cells, or one row per person."""
+    """Whether the sum itself is drawn: over random cells, or one row per person."""
     view = getattr(query, "view", "rows")
     if getattr(query, "cell", None) is not None:
         return True
-    return view == "pairs" or (view == "persons" and data.groups is not None)
+    return bool(view == "persons" and data.groups is not None)
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,7 @@ from .failures import writing_stdout
 # How the library's warnings name what is an option at the command line; the longest first.
 _OPTIONS = {
     "bounds= and target_bounds=": "--bound COLUMN=LOW:HIGH",
+    "give target_bounds=": "give --bound COLUMN=LOW:HIGH",
     "give bounds=": "give --bound COLUMN=LOW:HIGH",
     "max_iter or tol": "--max-iter or --tol",
     "max_iter, tol,": "--max-iter, --tol,",
@@ -57,10 +58,11 @@ def note(text: str) -> None:
 def remarks(caught: Sequence[Any]) -> list[str]:
     """What a fit warned of, each once, with options for parameters."""
     said = (str(warning.message) for warning in caught)
-    return list(dict.fromkeys(_in_options(text) for text in said))
+    return list(dict.fromkeys(in_options(text) for text in said))
 
 
-def _in_options(text: str) -> str:
+def in_options(text: str) -> str:
+    """The library's words, with options for parameters."""
     for parameter, option in _OPTIONS.items():
         text = text.replace(parameter, option)
     return text

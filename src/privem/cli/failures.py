@@ -97,7 +97,11 @@ def _words(error: Exception) -> str:
     if isinstance(error, OSError) and error.strerror:
         where = f": {os.fspath(error.filename)!r}" if error.filename else ""
         return f"{error.strerror}{where}"
-    return str(error) or type(error).__name__
+    from ..bounds import BoundsNotFound
+    from .console import in_options
+
+    text = str(error) or type(error).__name__
+    return in_options(text) if isinstance(error, BoundsNotFound) else text
 
 
 class _Explained:

@@ -1,4 +1,4 @@
-"""Rows drawn at random: a cell of a partition, pairs of records, one row of each person."""
+"""Rows drawn at random: the cells of a partition, and rows that a rule selects."""
 
 from __future__ import annotations
 
@@ -11,11 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..core import Block, Rows
-from .array import ArrayRows
 
 _CHUNK = 8192
-# Differences of this many records show the scale of the data as well as those of all.
-_MOST = 2**16
 
 
 def cut(blocks: Iterable[Block], rows: int) -> Iterator[Block]:
@@ -29,14 +26,9 @@ def cut(blocks: Iterable[Block], rows: int) -> Iterator[Block]:
             yield Block(block.X[at : at + rows], weight, block.start + at)
 
 
-def fresh_bytes(count: int) -> bytes:
-    """Secret bytes from the operating system, looked up at each call: tests put a seed there."""
-    return os.urandom(count)
-
-
 def fresh_key() -> bytes:
     """Secret bytes from the operating system: one partition."""
-    return fresh_bytes(32)
+    return os.urandom(32)
 
 
 def cells_of(key: bytes, start: int, stop: int, count: int) -> NDArray[np.int64]:
@@ -120,39 +112,3 @@ def _marked(rows: Rows, marks: NDArray[np.bool_]) -> SelectedRows:
         return np.pad(known, (0, stop - start - len(known)))
 
     return SelectedRows(rows, selects)
-
-
-def pairs(rows: Rows, draw: Callable[[int], bytes] = fresh_bytes) -> ArrayRows:
-    """Absolute differences of uniformly random disjoint pairs of records, one row per pair.
-
-    Every record draws a key (from the operating system, if not told otherwise); up to 2**16 of them
-    with the smallest keys, in the order of their keys, are paired: the first half with the second.
-    Two equal keys, where the order would not be random, mean drawing all of them again. So the
-    matching is exactly uniform, independent of the data, and nobody's to know: the privacy of what
-    is counted on pairs rests on that (:class:`privem.blocks.histograms.OctaveQuery`). The NaN a
-    stream may hold stays NaN.
-    """
-    while True:
-        keys, kept = _smallest(rows, _MOST + 1, draw)
-        if (keys[1:] > keys[:-1]).all():
-            break
-    half = min(len(kept), _MOST) // 2
-    with np.errstate(over="ignore", invalid="ignore"):
-        return ArrayRows(np.abs(kept[:half] - kept[half : 2 * half]))
-
-
-def _smallest(
-    rows: Rows, most: int, draw: Callable[[int], bytes]
-) -> tuple[NDArray[np.uint64], NDArray[np.float64]]:
-    """The rows with the smallest random keys, in their order, and the keys."""
-    keys = np.empty(0, dtype=np.uint64)
-    kept = np.empty((0, rows.n_features))
-    for block in rows.blocks(65_536):
-        fresh = np.frombuffer(draw(8 * len(block.X)), dtype=np.uint64)
-        keys = np.concatenate([keys, fresh])
-        kept = np.concatenate([kept, np.asarray(block.X, dtype=np.float64)])
-        if len(keys) > most:
-            order = np.argpartition(keys, most)[:most]
-            keys, kept = keys[order], kept[order]
-    order = np.argsort(keys)
-    return keys[order], kept[order]

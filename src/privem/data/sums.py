@@ -27,7 +27,7 @@ from threadpoolctl import ThreadpoolController
 
 from ..core import Block, Release, Rows, Scratch, Stage
 from ..tree import Array, RunningSum, ravel
-from .sampling import cell_rows, cut, fresh_bytes, fresh_key, pairs
+from .sampling import cell_rows, cut, fresh_key
 from .values import quietly
 
 T = TypeVar("T")
@@ -84,13 +84,11 @@ class LocalSource:
     rows: Rows
     n_jobs: int | None = None
     persons: Rows | None = None
-    """One row per person, for queries that look at persons or pairs of them; default: the rows."""
+    """One row per person, for queries that look at persons; default: the rows."""
     owner: NDArray[np.int64] | None = None
     """The person each row belongs to; default: one row each."""
     key: bytes | None = field(default=None, repr=False, compare=False)
     """Where records draw their cells of a partition from; secret, by default a fresh one."""
-    draw: Callable[[int], bytes] = field(default=fresh_bytes, repr=False, compare=False)
-    """Where random pairs of records come from: so many bytes, independent and uniform."""
 
     def each(
         self, function: Callable[[Block, Scratch], T], block_rows: int, least: int = _FEWEST
@@ -116,8 +114,6 @@ class LocalSource:
                 return self.rows
             case "persons":
                 return self.persons or self.rows
-            case "pairs":
-                return pairs(self.persons or self.rows, self.draw)
         raise ValueError(f"unknown view {name!r}")
 
     def release(self, stage: Stage) -> Release[Any]:

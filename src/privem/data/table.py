@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 from ..core import Block, Rows, Scratch, Source
 from .header import Header
 from .persons import Owned
-from .sampling import fresh_bytes
 from .sums import LocalSource
 
 T = TypeVar("T")
@@ -161,23 +160,18 @@ class Table:
         """Which names messages may quote, if they are of a CSV file."""
         return getattr(self.rows, "header", None)
 
-    def source(
-        self,
-        n_jobs: int | None = None,
-        key: bytes | None = None,
-        draw: Callable[[int], bytes] = fresh_bytes,
-    ) -> Source:
+    def source(self, n_jobs: int | None = None, key: bytes | None = None) -> Source:
         """Who answers stages about these rows.
 
         ``n_jobs`` threads, where they are ours; records draw their cells of a partition from
-        ``key``, or a fresh one, and their pairs from ``draw``.
+        ``key``, or a fresh one.
         """
         if self.elsewhere is not None:
             return self.elsewhere
         if self.owned is None:
-            return LocalSource(self.rows, n_jobs, key=key, draw=draw)
+            return LocalSource(self.rows, n_jobs, key=key)
         owned = self.owned
-        return LocalSource(owned.rows, n_jobs, owned.persons, owned.owner, key, draw)
+        return LocalSource(owned.rows, n_jobs, owned.persons, owned.owner, key)
 
     def each(
         self, function: Callable[[Block, Scratch], T], n_jobs: int | None, block_rows: int = 4088

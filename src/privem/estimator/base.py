@@ -15,6 +15,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from ..blocks.region import Region
+from ..bounds import estimated
 from ..budget import PrivatePlan, Terms
 from ..core import Block, Plan, Release, Scratch, Stage
 from ..data import Policy, Table, open_table
@@ -23,7 +24,7 @@ from ..data.header import Header
 from ..data.values import TYPES
 from ..em import Fit
 from ..fit import fit
-from ..ground import ESTIMATED, Ground, Preamble, PrivateFit
+from ..ground import Ground, Preamble, PrivateFit
 from ..local import Crowd
 from ..parameters import check_int, check_option, in_order, region_of
 from ..tree import Array
@@ -190,7 +191,8 @@ class Estimator(WithUncertainty):
     def _preamble(self, table: Any, terms: Terms) -> Preamble:
         """Count and region of the features."""
         region = self._region(self.n_features_in_)
-        return Preamble.of(terms, table.people, self.n_features_in_, region, self._isotropic)
+        d, names = self.n_features_in_, self._called()
+        return Preamble.of(terms, table.people, d, region, self._isotropic, names)
 
     def _region(self, d: int) -> Region | None:
         """The region that ``bounds`` means, in the order of the columns."""
@@ -268,16 +270,20 @@ class Estimator(WithUncertainty):
     def _known(self, plan: Any, terms: Terms) -> dict[str, str]:
         """What a statement says is public, besides numbers and types of columns."""
         region, names = plan.preamble.region, getattr(self, "feature_names_in_", None)
-        return {"bounds": ESTIMATED if region is None else region.in_words(names)}
+        return {"bounds": self._in_words(region, names)}
 
     def _known_bounds(self, names: Sequence[str] | None) -> dict[str, str]:
         """Bounds and, where there is a target, its bounds, each given or estimated."""
         region = self._region(self.n_features_in_)
-        known = {"bounds": ESTIMATED if region is None else region.in_words(names)}
+        known = {"bounds": self._in_words(region, names)}
         if hasattr(self, "target_bounds"):
             target = self._target_region()
-            known["target bounds"] = ESTIMATED if target is None else target.in_words()
+            known["target bounds"] = self._in_words(target)
         return known
+
+    def _in_words(self, region: Region | None, names: Sequence[str] | None = None) -> str:
+        """What a statement says of bounds: as they were given, or how they were found."""
+        return estimated(self.outside_) if region is None else region.in_words(names)
 
     def _set_converged(self, fit: Fit[Any]) -> None:
         """Set how an exact EM ended; advise if it did not converge."""
@@ -289,9 +295,9 @@ class Estimator(WithUncertainty):
             )
 
     def _set_bounds(self, ground: Ground) -> None:
-        """Set ``bounds_`` from the ground of a private fit; say where none were found."""
-        self.bounds_ = self._sides(ground.region, ground.found is None)
-        self._say_found(ground, self._names())
+        """Set ``bounds_`` from the ground of a private fit and, where they were found, more."""
+        self.bounds_ = self._sides(ground.region, ground.outside is None)
+        self._set_outside(ground)
 
     def _sides(self, region: Region, given: bool) -> tuple[Array, Array]:
         """Lowest and highest value of each feature; of a box, as they were given."""
@@ -301,17 +307,10 @@ class Estimator(WithUncertainty):
         low, high = (np.broadcast_to(side, region.d) for side in self._ordered_bounds())
         return low.astype(np.float64), high.astype(np.float64)
 
-    @staticmethod
-    def _say_found(ground: Ground, columns: Sequence[str]) -> None:
-        if ground.found is None or ground.found.all():
-            return
-        lost = [name for name, ok in zip(columns, ground.found, strict=True) if not ok]
-        word = "column" if len(lost) == 1 else "columns"
-        advise_at_end(
-            f"no bounds stood out of the noise for {word} {few(lost)}: what was used instead "
-            "(bounds_) says nothing about the data; give bounds=, or use more records or a larger "
-            "epsilon"
-        )
+    def _set_outside(self, ground: Ground) -> None:
+        """Set what share of the records may lie outside of bounds that were found."""
+        if ground.outside is not None:
+            self.outside_ = ground.outside
 
     def _say_few(self, ground: Ground, wanted: str, instead: str) -> None:
         """Advise of noise that hides what was wanted.

@@ -24,7 +24,7 @@ _SINCE = {"background_weight_": 0.0}
 _COMMON = (
     *("n_features_in_", "feature_names_in_", "feature_types_in_", "target_name_in_"),
     *("n_iter_", "converged_", "lower_bound_", "lower_bounds_", "inertia_", "loglike_"),
-    *("privacy_", "bounds_", "target_bounds_", "structure_", "missing_probability_"),
+    *("privacy_", "bounds_", "target_bounds_", "outside_", "structure_", "missing_probability_"),
     "_uncertainty",
 )
 

@@ -9,7 +9,7 @@ import pytest
 from privem import KMeans
 from privem.accounting import Composed, Failure, Gaussian, Laplace, compose, epsilon
 from privem.accounting.gdp import hockey_stick
-from privem.blocks.histograms import CountQuery, OctaveQuery, PlaceQuery
+from privem.blocks.histograms import CountQuery, OctaveQuery, OutsideQuery, PlaceQuery
 from privem.blocks.krylov import ProductsQuery
 from privem.blocks.moments import MomentsQuery, SumsQuery
 from privem.blocks.sensitivity import MomentWeights
@@ -48,8 +48,9 @@ HUGE = asked(CountQuery(), Discrete(1e-3, "add-remove", 1000.0))
 ONE = Mixture("full", np.ones(1), np.zeros((1, 2)), np.eye(2)[None])
 EVERY = SOUND | {
     "count": CountQuery(),
-    "octaves": OctaveQuery(2),
-    "places": PlaceQuery(np.ones(2), np.zeros(2)),
+    "octaves": OctaveQuery(np.zeros(2)),
+    "places": PlaceQuery(np.ones(2)),
+    "outside": OutsideQuery((1, 1), np.zeros(2), np.ones(2)),
     "moments": BoundedMomentsQuery(REGION, MomentWeights.balanced(2, 2.0)),
     "heavy count": BoundedMomentsQuery(REGION, MomentWeights(1e6, 1.0, 1.0, 2.0)),
     "grid": GridQuery(REGION, np.zeros(2), np.eye(2), (np.array([-1.0, 0.0, 1.0]),)),

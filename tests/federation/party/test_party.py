@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from privem import GaussianMixture, KMeans
-from privem.blocks.histograms import CountQuery, OctaveQuery, PlaceQuery
+from privem.blocks.histograms import CountQuery, OctaveQuery, OutsideQuery, PlaceQuery
 from privem.blocks.krylov import ProductsQuery
 from privem.blocks.moments import MomentsQuery, SumsQuery
 from privem.blocks.region import Region
@@ -220,10 +220,13 @@ FORGED = {
     "wrong number of features": bounded(
         mix=mixture(means=np.zeros((2, 3)), covariances=np.stack([np.eye(3)] * 2))
     ),
-    "scalar where a vector belongs": PlaceQuery(np.array(1.0), np.zeros(2)),
-    "widths not positive": PlaceQuery(np.zeros(2), np.zeros(2)),
-    **{f"{n} cells": PlaceQuery(np.ones(2), np.zeros(2), n) for n in (0, 1, 3, 2**13, True, 64.0)},
-    "too few octaves": OctaveQuery(1),
+    "scalar where a vector belongs": PlaceQuery(np.array(1.0)),
+    "widths not positive": PlaceQuery(np.zeros(2)),
+    "octaves of too few columns": OctaveQuery(np.zeros(1)),
+    "outside in too few parts": OutsideQuery((1,), np.zeros(2), np.ones(1)),
+    "outside in an empty part": OutsideQuery((2, 0), np.zeros(2), np.ones(2)),
+    "outside without a centre": OutsideQuery((1, 1), np.zeros(1), np.ones(2)),
+    "outside without a radius": OutsideQuery((1, 1), np.zeros(2), np.ones(1)),
     "indefinite covariance": bounded(mix=mixture(covariances=np.stack([-np.eye(2)] * 2))),
     "weights not positive": bounded(mix=mixture(weights=np.array([0.0, 1.0]))),
     "no cap": CountQuery(0.0),

@@ -1,7 +1,6 @@
 """Parties whose rows are persons': each person counts once, whoever asks, and is hidden whole."""
 
 import dataclasses
-import os
 import warnings
 
 import numpy as np
@@ -115,7 +114,7 @@ class Questions(InProcess):
 
 
 def _sums(held, query):
-    source = held.source(True, 1, b"k" * 32, os.urandom)
+    source = held.source(True, 1, b"k" * 32)
     return ravel(source.total(query, True))
 
 
@@ -189,7 +188,7 @@ def test_caps_are_found_wherever_they_are():
             continue
         low = _with_cap(query, 0.5)
         if low is query:
-            assert query.view in ("persons", "pairs")
+            assert query.view == "persons"
             continue
         with pytest.raises(BadMessage, match="caps the weight"):
             check_persons(low)
@@ -303,15 +302,13 @@ def test_persons_by_name_and_by_values(tmp_path):
         assert party.persons
         assert party.features == 2
         assert not party.weighted
-        block = next(iter(party._held.source(True, 1, b"", os.urandom).rows.blocks(9)))
+        block = next(iter(party._held.source(True, 1, b"").rows.blocks(9)))
         assert block.weight.tolist() == [0.5, 1.0, 0.5]
         assert block.X.tolist() == [[1.0, 4.0], [2.0, 5.0], [3.0, 6.0]]
         assert party._held.table.owned.count == 2
     (tmp_path / "kinds.csv").write_text("who,a,b\nx,no,yes\ny,yes,yes\nx,no,no\n")
     coded = Party(tmp_path / "kinds.csv", "p", categories=WORDS, groups="who")
-    assert next(
-        iter(coded._held.source(True, 1, b"", os.urandom).rows.blocks(9))
-    ).weight.tolist() == [
+    assert next(iter(coded._held.source(True, 1, b"").rows.blocks(9))).weight.tolist() == [
         0.5,
         1.0,
         0.5,

@@ -20,12 +20,11 @@ from ..conftest import federate, split
     ],
     ids=lambda m: type(m).__name__,
 )
-@pytest.mark.filterwarnings("ignore:no bounds stood out")
 @pytest.mark.parametrize("protection", ["plain", "masked"])
 def test_releases_are_all_there_is(blobs, model, protection, monkeypatch):
     record = Record()
     model._watch = record
-    federation = federate(split(blobs, "even"), protection)
+    federation = federate(split(np.tile(blobs, (10, 1)), "even"), protection)
     model.fit(federation)
     del model._watch
     again = type(model)(**model.get_params())

@@ -1,20 +1,14 @@
-"""k-means labels and pairs: nothing may depend on where in a block a record stands."""
+"""k-means labels: nothing may depend on where in a block a record stands."""
 
-import os
 from fractions import Fraction
-from typing import Any
 
 import numpy as np
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.stats import chi2
 
 from privem.blocks.region import Region
 from privem.blocks.sensitivity import MomentWeights
 from privem.core import Block, Scratch
-from privem.data import ArrayRows, sampling
-from privem.data.sampling import pairs
 from privem.models.kmeans.query import BoundedClusterQuery
 
 
@@ -74,54 +68,3 @@ def test_labels_are_those_of_exact_arithmetic(seed: int, d: int, ball: bool) -> 
         gaps = [sum((a - b) ** 2 for a, b in zip(point, c, strict=True)) for c in centres]
         counts[gaps.index(min(gaps))] += 1
     np.testing.assert_array_equal(query(Block(X), Scratch()).count, counts)
-
-
-def seeded(monkeypatch: Any, seed: int) -> None:
-    rng = np.random.default_rng(seed)
-    monkeypatch.setattr(os, "urandom", rng.bytes)
-
-
-@pytest.mark.parametrize(("n", "most"), [(4, 2**16), (5, 2**16), (6, 4), (5, 4)])
-def test_pairs_are_uniform(monkeypatch: Any, n: int, most: int) -> None:
-    """Each pair of records is matched equally often; false alarm 1e-6."""
-    seeded(monkeypatch, 7)
-    monkeypatch.setattr(sampling, "_MOST", most)
-    X = 2.0 ** np.arange(n)[:, None]  # differences name their pair
-    names = {
-        float(abs(X[i, 0] - X[j, 0])): at
-        for at, (i, j) in enumerate((i, j) for i in range(n) for j in range(i))
-    }
-    draws, seen = 4000, np.zeros(len(names))
-    together = np.zeros((len(names), len(names)))
-    for _ in range(draws):
-        found = [names[v] for v in pairs(ArrayRows(X)).X[:, 0].tolist()]
-        assert len(found) == min(n, most) // 2
-        seen[found] += 1
-        if len(found) == 2:
-            together[min(found), max(found)] += 1
-    # Whole matchings: all that use disjoint pairs, equally often.
-    cells = together[together > 0]
-    expected = cells.sum() / len(cells)
-    assert np.sum((cells - expected) ** 2) / expected < chi2.isf(1e-6, len(cells) - 1)
-    matchings = {4: 3, 5: 15, 6: 45}[n]
-    assert len(cells) == matchings
-
-
-def test_equal_keys_are_drawn_again(monkeypatch: Any) -> None:
-    rng = np.random.default_rng(0)
-    calls: list[int] = []
-
-    def urandom(n: int) -> bytes:
-        calls.append(n)
-        return bytes(n) if len(calls) < 3 else rng.bytes(n)
-
-    monkeypatch.setattr(os, "urandom", urandom)
-    assert len(pairs(ArrayRows(np.arange(6.0)[:, None])).X) == 3
-    assert len(calls) == 3
-
-
-def test_pairs_of_few_records() -> None:
-    for n in (0, 1):
-        assert pairs(ArrayRows(np.zeros((n, 2)))).X.shape == (0, 2)
-    X = np.array([[np.inf], [np.inf], [np.nan], [1e308], [-1e308]])
-    assert pairs(ArrayRows(X)).X.shape == (2, 1)

@@ -107,10 +107,9 @@ def test_rounds_do_not_depend_on_values(blobs: np.ndarray) -> None:
         assert len({tuple(names(model)) for model in fits}) == 1
 
 
-@pytest.mark.parametrize("bounds", [None, (-1.0, 1.0), (2.0, 3.0), 1.5])
+@pytest.mark.parametrize("bounds", [(-1.0, 1.0), (2.0, 3.0), 1.5])
 @pytest.mark.parametrize("epsilon", [0.01, 100.0])
 @pytest.mark.parametrize(("n", "d", "k"), [(1, 1, 1), (3, 2, 8), (50, 30, 4), (200, 2, 40)])
-@pytest.mark.filterwarnings("ignore:no bounds stood out")
 def test_always_finite(n: int, d: int, k: int, epsilon: float, bounds: Any) -> None:
     X = np.random.default_rng(n).standard_normal((n, d))
     model = KMeans(k, epsilon=epsilon, bounds=bounds, random_state=0).fit(X)

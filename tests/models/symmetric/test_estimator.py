@@ -160,10 +160,11 @@ CASES = [
 def test_structure(case):
     """Replay without data, lattice, charges, and noise on every number."""
     given = {"epsilon": 4.0, "bounds": 5.0, "n_iter": 2, **case}
-    X = mixture(120, BETA[:2])
+    n = 3000 if case == {"bounds": None} else 120
+    X = mixture(n, BETA[:2])
     report = structure_checks(SymmetricMixture(**given), X, repeats=60)
     assert report.passed, str(report)
-    X, y = regression(120, BETA[:2])
+    X, y = regression(n, BETA[:2])
     model = SymmetricRegressionMixture(target_bounds=given["bounds"], **given)
     report = structure_checks(model, np.column_stack([X, y]), repeats=60)
     assert report.passed, str(report)

@@ -269,8 +269,7 @@ class Party:
         """What sums the rows: it draws the same in a round, as often as it is asked."""
         if self._drawn[0] != memory.draws:
             self._drawn = memory.draws, self._held.drawn_by(drawing(memory.draws, "persons"))
-        cells, pairs = derive(memory.draws, "cells"), drawing(memory.key, "pairs")
-        return self._drawn[1].source(private, self.n_jobs, cells, pairs)
+        return self._drawn[1].source(private, self.n_jobs, derive(memory.draws, "cells"))
 
     def _know_rows(self, memory: Memory) -> None:
         """Refuse to go on with a run, after a restart, about other rows than it began with.

@@ -83,15 +83,13 @@ class PartyRows:
         rows, owned = self.table.rows, self.table.owned
         return fingerprint(rows) if owned is None else fingerprint(owned.rows, owned.owner)
 
-    def source(
-        self, private: bool, n_jobs: int | None, key: bytes, draw: Callable[[int], bytes]
-    ) -> LocalSource:
+    def source(self, private: bool, n_jobs: int | None, key: bytes) -> LocalSource:
         """What answers questions; in private questions each person counts once.
 
-        Records draw their cells from ``key``, and their pairs from ``draw``.
+        Records draw their cells from ``key``.
         """
         table = self.table if private else replace(self.table, owned=None)
-        source = table.source(n_jobs, key, draw)
+        source = table.source(n_jobs, key)
         assert isinstance(source, LocalSource)  # which can say what a sum is before its noise
         return source
 

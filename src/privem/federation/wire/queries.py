@@ -163,7 +163,7 @@ def check_persons(query: Any) -> None:
     it caps each row's, and together they may move the sum by more than the cap times the bound.
     """
     caps = [value for value in _caps(query) if value is not None]
-    sampled = getattr(query, "view", "rows") in ("persons", "pairs")
+    sampled = getattr(query, "view", "rows") == "persons"
     if not (caps or sampled) or any(cap < 1 for cap in caps):
         raise BadMessage("the question caps the weight of records, and this party's are persons'")
 

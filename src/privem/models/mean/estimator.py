@@ -4,28 +4,26 @@ from __future__ import annotations
 
 import math
 from collections.abc import Generator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from ...blocks.region import Region
 from ...blocks.robust_mean import RobustMeanQuery, best_clip, bias_bound, papers_scale
+from ...bounds import estimated
 from ...budget import Allowance, Part, Terms
 from ...core import Release, Stage
 from ...data import Policy, open_table
 from ...estimator.measured import Measured, say_measured
 from ...fit import fund, limits, pay
-from ...ground import ESTIMATED, Preamble
+from ...ground import Preamble
 from ...local import Crowd
 from ...parameters import check_float, check_int, check_option, check_sizes
 from ...statement import Statement
 from ...tree import Array
 
 _METHODS = ("auto", "theorem 2", "lemma 1")
-# Estimated bounds lie 8 scales from the place found; the place is within 2 scales of the bulk, and
-# the bulk's own deviation is below 2 scales.
-_SCALES, _SECOND_MOMENT = 8.0, 8.0
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -205,20 +203,20 @@ def private_mean(
     check_sizes("centre", origin, least=0.0)
     region = None if moment is None else Region.around_origin(1.0, d)
     plan = PrivateMeanPlan(
-        Preamble.of(terms, people, d, region),
+        replace(Preamble.of(terms, people, d, region, names=table.names or ()), give="tau="),
         origin,
         moment,
         method,
         (terms.epsilon, terms.delta, failure),
     )
     funded, meter = fund(plan, terms, d if trust == "local" else None)
-    mean, noise, bias = pay(funded, meter, table.source(n_jobs))
+    mean, noise, bias, outside = pay(funded, meter, table.source(n_jobs))
     public = people.public(relation) | limits(terms, weighted=False)
     if moment is not None:
         public["second moments about the centre"] = ", ".join(f"{t:g}" for t in moment)
         public["centre"] = ", ".join(f"{c:g}" for c in origin)
     else:
-        public["scale and place of the bulk"] = ESTIMATED
+        public["second moments about the bulk"] = estimated(outside or 0.0)
     statement = Statement.of(meter, people.unit, relation, public, trust=trust, subject="mean")
     statement = people.signed(statement)
     names = None if table.names is None else tuple(table.names)
@@ -265,16 +263,19 @@ class PrivateMeanPlan:
 
     def stages(
         self, allowance: Allowance
-    ) -> Generator[Stage, Release[Any], tuple[Array, Array, float]]:
-        """The mean; deviation of its noise; a bound on its bias in L2 if tau holds. All public."""
+    ) -> Generator[Stage, Release[Any], tuple[Array, Array, float, float | None]]:
+        """The mean; deviation of its noise; a bound on its bias in L2 if tau holds. All public.
+
+        And, where second moments had to be found, what share of the records they may leave out.
+        """
         d, centre = self.preamble.d, self.centre
         ground = yield from self.preamble.stages(allowance)
         count, noise = ground.count, ground.allowance.noise("mean", ground.rows)
-        if self.tau is not None:
-            unit, tau = np.sqrt(self.tau), 1.0
-        else:
-            centre, unit = ground.region.centre, ground.region.scale / _SCALES
-            tau = _SECOND_MOMENT
+        moment, tau = self.tau, 1.0
+        if ground.bulk is not None:
+            centre, moment = ground.bulk
+        assert moment is not None
+        unit = np.sqrt(moment)
         factor = 2.0 if noise.neighbours == "replace-one" else 1.0
         factor *= math.sqrt(2 * d) if self.preamble.pure else 1.0
         if self.method == "auto":
@@ -290,4 +291,4 @@ class PrivateMeanPlan:
         # To first order the noise on the count moves a mean by its distance from the centre.
         deviation = np.hypot(deviation, away * ground.count_deviation / count)
         bias = bias_bound(bounding, tau, d) * float(unit.max())
-        return centre + away, deviation, bias
+        return centre + away, deviation, bias, ground.outside

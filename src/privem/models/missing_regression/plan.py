@@ -28,7 +28,7 @@ from .query import MissingCovariateGradient, ObservedMomentsQuery, ScalesQuery
 from .scoring import ScoringEM
 
 _LEAST = 1e-9  # Smallest noise variance an estimate may have, of the targets' mean square.
-_NORMS_SHARE, _SCALES_SHARE = 0.05, 0.06
+_NORMS_SHARE, _SCALES_SHARE = 0.1, 0.06
 
 
 @dataclass(frozen=True)
@@ -116,7 +116,7 @@ class PrivateMissingPlan:
         d, method = settings.d, settings.method
         norms = self.bounds.parts(left * _NORMS_SHARE)
         scales = Part("scales", left * _SCALES_SHARE, [("gaussian", d + 2)])
-        left *= 1 - (_NORMS_SHARE * len(norms) + _SCALES_SHARE)
+        left *= 1 - (_NORMS_SHARE * bool(norms) + _SCALES_SHARE)
         size = (d + 1) * (d + 2) // 2 if method == "moments" else d + (method == "em")
         return [*self.preamble.parts(), *norms, scales, *settings.parts(left, size)]
 

@@ -126,7 +126,7 @@ class PoissonMixture(Synthetic, Components, DensityMixin, PrivatelyScored):  # t
         self.weights_, self.rates_ = result.state.weights, result.state.rates
         self.n_iter_ = result.iterations
         self.bounds_ = result.ground.region.sides
-        self._say_found(result.ground, self._names())
+        self._set_outside(result.ground)
         if result.structure == "single":
             instead = "all of them are one (structure_ is 'single'); "
             self._say_few(result.ground, f"{self.n_components} components", instead)

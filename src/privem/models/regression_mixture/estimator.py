@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
 from ...blocks.region import Region
+from ...bounds import TARGET
 from ...budget import Terms
 from ...core import Block, Scratch
 from ...data.table import Table
@@ -18,7 +19,7 @@ from ...em import Fit
 from ...estimator.density import OfBlock, TargetDensity, log_sums, shares
 from ...estimator.inits import given_weights
 from ...estimator.warnings import say_alike
-from ...ground import ESTIMATED, Preamble, PrivateFit
+from ...ground import Preamble, PrivateFit
 from ...parameters import check_array_shape, check_float, check_int, check_one_start
 from ...tree import Array
 from .model import Regressions
@@ -125,14 +126,14 @@ class RegressionMixture(TargetDensity):
 
     def _private_plan(self, table: Table, terms: Terms) -> PrivateRegressionsPlan:
         d = self.n_features_in_
-        region, sides = _join(self._region(d), self._target_region(), d)
+        region, known = _join(self._region(d), self._target_region(), d)
         self._refuse_search(region is None)
+        names = [*self._called(), TARGET]
         return PrivateRegressionsPlan(
-            Preamble.of(terms, table.people, d + 1, region),
+            Preamble.of(terms, table.people, d + 1, region, names=names, known=known),
             self.n_components,
             self.n_iter,
             self._rng(),
-            sides,
             self._given_start(),
             self._local,
             self.max_iter,
@@ -147,7 +148,7 @@ class RegressionMixture(TargetDensity):
         else:
             instead = "all of them are one (structure_ is 'single'); "
             self._say_few(result.ground, f"{k} regressions", instead)
-        self._say_found(result.ground, [*self._names(), "the target"])
+        self._set_outside(result.ground)
         low, high = result.ground.region.sides
         self.bounds_ = (low[:-1], high[:-1])
         self.target_bounds_ = (float(low[-1]), float(high[-1]))
@@ -160,8 +161,8 @@ class RegressionMixture(TargetDensity):
         names, joined = self._names(), plan.preamble.region
         if joined is not None:
             return {"bounds": joined.in_words([*names, "the target"])}
-        if plan.sides is None:
-            return {"bounds": ESTIMATED}
+        if plan.preamble.known is None:
+            return {"bounds": self._in_words(None)}
         # What was given, though the rest had to be found.
         return self._known_bounds(names)
 

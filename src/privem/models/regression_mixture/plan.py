@@ -134,8 +134,6 @@ class PrivateRegressionsPlan(Iterated):
     ----------
     preamble : Preamble
         Of d + 1 columns, the target last.
-    sides : pair of arrays or None
-        Bounds that are known where the preamble has to look for others: NaN where not.
     start : (weights, slopes, intercepts, variances) or None
         In the data's units; counts as public.
     local : bool
@@ -148,7 +146,6 @@ class PrivateRegressionsPlan(Iterated):
     components: int
     n_iter: int | None
     rng: np.random.Generator
-    sides: tuple[Array, Array] | None = None
     start: Lines | None = None
     local: bool = False
     max_iter: int = MOST_ITERATIONS
@@ -167,7 +164,6 @@ class PrivateRegressionsPlan(Iterated):
     def stages(self, allowance: Allowance) -> Generator[Stage, Release[Any], PrivateFit[Lines]]:
         """Generate the stages."""
         ground = yield from self.preamble.stages(allowance)
-        ground = self._with_known(ground)
         region, q = ground.region, self.preamble.d
         known = yield from given(PrivateGaussian(ground).stages())
         one = one_regression(known.mean, known.covariance, _UNIT_FLOOR)
@@ -185,14 +181,6 @@ class PrivateRegressionsPlan(Iterated):
             state = yield from self._em(start, bounded, ground, structure.iterations)
         lines = self._in_data(state, region)
         return PrivateFit(lines, ground, structure.iterations, structure.name)
-
-    def _with_known(self, ground: Ground) -> Ground:
-        """The ground with those bounds that were known put back."""
-        if self.sides is None or ground.found is None:
-            return ground
-        missing, found = np.isnan(self.sides[0]), ground.region.sides
-        low, high = (np.where(missing, f, s) for f, s in zip(found, self.sides, strict=True))
-        return replace(ground, region=Region.box(low, high), found=ground.found | ~missing)
 
     def _structure(self, w: MomentWeights, ground: Ground) -> Structure:
         noise = w.l2(ground.allowance.neighbours) * ground.allowance.multiplier("em", 1) / w.w2

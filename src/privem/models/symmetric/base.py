@@ -12,7 +12,6 @@ from ...budget import Terms
 from ...data.table import Table
 from ...em import Fit
 from ...estimator.base import Estimator
-from ...estimator.warnings import advise_at_end
 from ...ground import NormBounds, Preamble
 from ...parameters import check_array_shape, check_float, check_int, check_option, check_sizes
 from ...tree import Array
@@ -130,12 +129,7 @@ class GradientEstimator(Estimator):
         self.bounds_ = ground.region.sides
         if ground.target is not None:
             self.target_bounds_ = tuple(float(side[0]) for side in ground.target.sides)
-        if ground.found is not None and not ground.found.all():
-            both = " and target_bounds=" if self._target else ""
-            advise_at_end(
-                f"no bounds stood out of the noise: a ball of radius 1 was used; give bounds={both}"
-                ", or use more records or a larger epsilon",
-            )
+        self._set_outside(ground)
         if result.structure == "lost":
             instead = "its direction is mostly noise; give init=, or "
             self._say_few(ground, f"a start in {self.n_features_in_} dimensions", instead)

@@ -26,7 +26,7 @@ from .query import SymmetricGradient, SymmetricRegressionGradient
 from .start import PrivateStart, Start, exact_start
 
 _LEAST = 1e-9  # Smallest noise variance an estimate may have, of the records' mean square.
-_NORMS_SHARE = 0.05
+_NORMS_SHARE = 0.1
 
 
 @dataclass(frozen=True)
@@ -106,7 +106,7 @@ class PrivateSymmetricPlan:
         """How the budget is shared out."""
         settings, left = self.settings, 1.0 - self.preamble.share()
         norms = self.bounds.parts(left * _NORMS_SHARE)
-        left *= 1 - _NORMS_SHARE * len(norms)
+        left *= 1 - _NORMS_SHARE * bool(norms)
         start = self.start.parts(left)
         left -= sum(part.share for part in start)
         released = settings.variance is None and settings.method == "em"
