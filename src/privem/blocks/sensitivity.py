@@ -145,6 +145,13 @@ class MomentWeights:
         w0 = math.sqrt(0.5)
         return cls(w0, w0 / radius * (1 - 2.0**-40), 0.0, radius)
 
+    @classmethod
+    def with_square(cls, radius: float, share: float) -> MomentWeights:
+        """The same with squared lengths, which have this share of B = 1."""
+        rest = cls.without_second(radius)
+        less = math.sqrt(1 - share)
+        return cls(rest.w0 * less, rest.w1 * less, math.sqrt(share) / radius**2, radius)
+
     def l2(self, neighbours: str, shared: bool = False) -> float:
         """L2 sensitivity of the joint release, rounded up; ``shared``: one factor per record."""
         replaced = 2 * self.bound + 2 * max(0.0, -self._lowest())

@@ -14,6 +14,9 @@ from privem import PoissonMixture
 from privem.audit import audit_model_file
 from privem.cli import app
 from privem.federation import Federation, Party
+from privem.models.poisson_mixture import plan
+from privem.models.poisson_mixture.model import Poissons
+from privem.models.poisson_mixture.start import Restarts, from_grid, useless
 
 RATES = np.array([[1.0, 4.0, 8.0], [9.0, 2.0, 3.0]])
 
@@ -152,3 +155,52 @@ def test_the_command_line_fits_and_samples(tmp_path):
     run = CliRunner().invoke(app, f"sample {model} -n 20 -o {tmp_path / 's.csv'}".split())
     assert run.exit_code == 0, run.output
     assert pl.read_csv(tmp_path / "s.csv").shape == (20, 3)
+
+
+def state_of(weights, rates, evidence, excess):
+    return Poissons(*(np.array(part, dtype=float) for part in (weights, rates, evidence, excess)))
+
+
+def test_what_is_of_no_use_takes_half_of_what_is_spread_too_far():
+    rates = [[9.0, 9.0], [30.0, 1.0], [9.1, 9.0], [2.0, 20.0]]
+    state = state_of([0.4, 0.3, 0.1, 0.2], rates, [9.0, 9.0, 9.0, 1.0], [0.1, 5.0, 0.0, 0.0])
+    assert useless(state) == [2, 3]  # the rates of another one, and too few records
+    path = Restarts(state, 20, np.random.default_rng(0))
+    moved = path.step(1, state, state)
+    # One of them goes to component 1, on the other side; nothing else is spread too far.
+    assert (moved.rates[[0, 3]] == state.rates[[0, 3]]).all()
+    np.testing.assert_allclose(moved.rates[1] + moved.rates[2], 2 * state.rates[1], atol=1.0)
+    assert np.linalg.norm(moved.rates[1] - moved.rates[2]) > 1
+    assert moved.weights[1] == moved.weights[2]
+    assert moved.weights.sum() == pytest.approx(1)
+    for t in (0, 8, 12):  # the first step, and where there is no time to settle
+        assert path.step(t, state, state) is state
+
+
+def test_a_component_that_covers_two_groups_is_split():
+    """From a start in which two share one group: without restarts 10 of 10 fits stay there."""
+    rng = np.random.default_rng(0)
+    rates = np.array([[2.0, 20, 5, 9], [20.0, 2, 5, 9], [9.0, 9, 30, 1]])
+    X = rng.poisson(rates[rng.integers(3, size=6000)])
+    model = PoissonMixture(3, bounds=(0, 60), random_state=0, n_iter=20)
+    bad = Poissons(
+        np.full(3, 1 / 3), np.array([[9.0, 9, 30, 1], [9.1, 9, 30, 1], [11.0, 11, 5, 9]])
+    )
+    with pytest.MonkeyPatch.context() as patch:
+
+        def from_bad(mean, covariance, k, ground, rng):
+            yield from from_grid(mean, covariance, k, ground, rng)
+            return bad
+
+        patch.setattr(plan, "from_grid", from_bad)
+        model.fit(X)
+    assert np.abs(in_order(model) - rates[[0, 2, 1]]).max() < 1.0
+
+
+def test_one_component_is_the_mean_however_far_records_spread():
+    """Noise of a rate is below 0.1; squares are ten times what a Poisson's would be."""
+    X = np.random.default_rng(0).poisson([[2.0, 5.0]] * 5000 + [[40.0, 5.0]] * 5000)
+    model = PoissonMixture(1, bounds=(0, 80)).fit(X)
+    assert np.abs(model.rates_[0] - X.mean(axis=0)).max() < 1.0
+    assert model.structure_ == "full"
+    assert model.n_iter_ == 2

@@ -12,6 +12,7 @@ from privem.models.poisson_mixture.model import FLOOR, BoundedPoissonQuery, Pois
 from privem.tree import ravel
 
 BOTH = ("add-remove", "replace-one")
+WEIGHTS = MomentWeights.with_square(2.0, 0.05)
 
 
 def query_of(seed: int, k: int = 3, d: int = 2, cap: float = 1.0) -> BoundedPoissonQuery:
@@ -20,7 +21,7 @@ def query_of(seed: int, k: int = 3, d: int = 2, cap: float = 1.0) -> BoundedPois
     rates[0, 0] = FLOOR
     region = Region.box(np.zeros(d), rng.uniform(1, 80, d))
     state = Poissons(rng.dirichlet(np.ones(k)), rates)
-    return BoundedPoissonQuery(state, region, MomentWeights.without_second(2.0), cap)
+    return BoundedPoissonQuery(state, region, WEIGHTS, cap)
 
 
 def one_by_one(query: BoundedPoissonQuery, X: np.ndarray, weight: np.ndarray) -> np.ndarray:
@@ -46,12 +47,12 @@ def test_no_record_moves_the_sum_by_more_than_is_charged(seed, neighbours, cap):
 
 @pytest.mark.parametrize("neighbours", BOTH)
 def test_the_bound_is_attained(neighbours):
-    """Records at the edge of the ball, on opposite sides of one component's rates."""
-    state = Poissons(np.ones(1), np.array([[50.0, 50.0]]))
+    """Records at the edge of the ball, of two components that have no doubt about theirs."""
+    state = Poissons(np.full(2, 0.5), np.array([[20.0, 80.0], [80.0, 20.0]]))
     region = Region.box(np.zeros(2), np.full(2, 100.0))
-    query = BoundedPoissonQuery(state, region, MomentWeights.without_second(2.0))
-    low, high = one_by_one(query, np.array([[0.0, 0.0], [100.0, 100.0]]), np.ones(2))
-    moved = low if neighbours == "add-remove" else high - low
+    query = BoundedPoissonQuery(state, region, WEIGHTS)
+    one, other = one_by_one(query, np.array([[0.0, 100.0], [100.0, 0.0]]), np.ones(2))
+    moved = one if neighbours == "add-remove" else one - other
     share = np.linalg.norm(moved) / query.groups(neighbours)[0].sensitivity
     assert 0.99 < share <= 1
 
@@ -69,8 +70,10 @@ def test_rounding_stays_below_its_bound(seed):
     share = np.exp(joint - joint.max(axis=0))
     share /= share.sum(axis=0)
     v = (x - rates[:, None]) / np.sqrt(np.maximum(rates, 0.25))[:, None]
-    v /= np.maximum(np.sqrt((v**2).sum(axis=-1)) / w.radius, 1)[..., None]
+    length = np.sqrt((v**2).sum(axis=-1))
+    v /= np.maximum(length / w.radius, 1)[..., None]
     total = w.w1 * np.einsum("kb,kbd->kd", share, v)
-    exact = np.concatenate([w.w0 * share.sum(axis=1), total.ravel()])
+    square = w.w2 * np.einsum("kb,kb->k", share, np.minimum(length, w.radius) ** 2)
+    exact = np.concatenate([w.w0 * share.sum(axis=1), total.ravel(), square])
     error = float(np.linalg.norm(found - exact))
     assert 0 < error <= query.rounding(len(X)) < 1e-6

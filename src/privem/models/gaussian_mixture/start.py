@@ -22,7 +22,7 @@ from ...core import Release, Stage
 from ...ground import Ground
 from ...linalg import invert_cholesky
 from ...tree import Array
-from ..kmeans.grid import GridStart, weighted_kmeans
+from ..kmeans.grid import Cloud, GridStart, weighted_kmeans
 from .model import Mixture
 
 # Runs of k-means++ before EM, in columns divided by deviations and in whitened coordinates; and
@@ -39,6 +39,23 @@ _LEAST = 1e-2
 _LEAST_WEIGHT = 0.2
 
 
+def cloud_of(
+    centre: Array, covariance: Array, k: int, ground: Ground, rng: np.random.Generator
+) -> Generator[Stage, Release[Any], tuple[Array, Array, Cloud]]:
+    """Points that stand for the records, in columns divided by their deviations.
+
+    Those deviations (d,), the frame's covariance divided by them, and the points. Generates the
+    stage ``"grid"``.
+    """
+    region = ground.region
+    unit = np.ones(region.d) if region.ball else np.sqrt(np.diag(covariance))
+    view = Region(region.centre, region.scale * unit, region.limit / unit, region.ball)
+    shape = covariance / np.outer(unit, unit)
+    grid = GridStart(replace(ground, region=view), centre / unit, shape, k, rng, _POINTS)
+    cloud = yield from grid.cloud()
+    return unit, shape, cloud
+
+
 def from_grid(
     centre: Array, covariance: Array, k: int, ground: Ground, rng: np.random.Generator, whole: bool
 ) -> Generator[Stage, Release[Any], Mixture]:
@@ -49,23 +66,8 @@ def from_grid(
     taken.
     """
     region = ground.region
-    unit = np.ones(region.d) if region.ball else np.sqrt(np.diag(covariance))
-    view = Region(region.centre, region.scale * unit, region.limit / unit, region.ball)
-    shape = covariance / np.outer(unit, unit)
-    grid = GridStart(replace(ground, region=view), centre / unit, shape, k, rng, _POINTS)
-    cloud = yield from grid.cloud()
-    points, weights = cloud.points, cloud.weights
-    starts = []
-    for turn in (np.eye(region.d), np.linalg.cholesky(np.linalg.inv(shape))):
-        centres, _ = weighted_kmeans(points @ turn, weights, k, rng, _TRIES)
-        starts.append(centres @ np.linalg.inv(turn))
-    chances = weights / weights.sum()
-    starts += [points[rng.choice(len(points), k, p=chances)] for _ in range(_DRAWS)]
-    features = _features(points)
-    tried = [_em(features, chances, _nearest(points, start), _SHORT) for start in starts]
-    tried.sort(key=lambda fit: -fit.value)
-    fits = [_em(features, chances, fit.share, _LONG) for fit in tried[:_KEPT]]
-    best = max(fits, key=lambda fit: fit.value)
+    unit, shape, cloud = yield from cloud_of(centre, covariance, k, ground, rng)
+    best = fitted(cloud.points, cloud.weights, shape, k, rng)
     lower = np.linalg.cholesky(shape)
     inverse = np.linalg.inv(lower)
     softened = [soften(inverse @ c @ inverse.T, _NARROWEST, 0.0, 1e3) for c in best.covariances]
@@ -80,7 +82,7 @@ def from_grid(
 
 
 @dataclass(frozen=True)
-class _Fit:
+class PointsFit:
     """A mixture of points: its log-likelihood, whose points are whose, and its parameters."""
 
     value: float
@@ -90,6 +92,23 @@ class _Fit:
     covariances: Array
 
 
+def fitted(
+    points: Array, weights: Array, shape: Array, k: int, rng: np.random.Generator
+) -> PointsFit:
+    """The best of several runs of EM on points with weights; ``shape``: about their covariance."""
+    starts = []
+    for turn in (np.eye(len(shape)), np.linalg.cholesky(np.linalg.inv(shape))):
+        centres, _ = weighted_kmeans(points @ turn, weights, k, rng, _TRIES)
+        starts.append(centres @ np.linalg.inv(turn))
+    chances = weights / weights.sum()
+    starts += [points[rng.choice(len(points), k, p=chances)] for _ in range(_DRAWS)]
+    features = _features(points)
+    tried = [_em(features, chances, _nearest(points, start), _SHORT) for start in starts]
+    tried.sort(key=lambda fit: -fit.value)
+    fits = [_em(features, chances, fit.share, _LONG) for fit in tried[:_KEPT]]
+    return max(fits, key=lambda fit: fit.value)
+
+
 def _nearest(points: Array, means: Array) -> Array:
     """One for the nearest mean of each point, (n, K)."""
     away = points[:, None] - means
@@ -97,7 +116,7 @@ def _nearest(points: Array, means: Array) -> Array:
     return np.asarray(np.equal(nearest[:, None], range(len(means))), dtype=np.float64)
 
 
-def _em(features: Array, chances: Array, share: Array, iterations: int) -> _Fit:
+def _em(features: Array, chances: Array, share: Array, iterations: int) -> PointsFit:
     """EM with full covariances, from responsibilities (n, K) of points given by features."""
     k, d, value = share.shape[1], _columns(features), -np.inf
     linear = slice(1, d + 1)
@@ -123,7 +142,7 @@ def _em(features: Array, chances: Array, share: Array, iterations: int) -> _Fit:
         before, value = value, float(chances @ (top + np.log(total))[:, 0])
         if value - before < _TOL:
             break
-    return _Fit(value, share, count / count.sum(), means, covariances)
+    return PointsFit(value, share, count / count.sum(), means, covariances)
 
 
 def _features(points: Array) -> Array:

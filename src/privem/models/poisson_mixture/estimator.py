@@ -130,6 +130,7 @@ class PoissonMixture(Synthetic, Components, DensityMixin, PrivatelyScored):  # t
         if result.structure == "single":
             instead = "all of them are one (structure_ is 'single'); "
             self._say_few(result.ground, f"{self.n_components} components", instead)
+        self._say_lost(result, "components")
 
     def _advise(self) -> None:
         if self.n_components > 1 and self.structure_ != "single":

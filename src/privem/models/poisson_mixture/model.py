@@ -6,20 +6,23 @@ records and the sum of their counts.
 *The bounded statistic.* A record x is pulled into a public region. For each component it is
 measured from the public rates l_k of the last iteration, in public units: v_k = (x - l_k) / s_k,
 column by column, with s_k = sqrt(max(l_k, 1/4)), about the component's own deviation. v_k is pulled
-onto the ball of radius r: u_k = v_k min(1, r / |v_k|). The record contributes g_k (w0, w1 u_k) for
-every k, with responsibilities g >= 0 that sum to one.
+onto the ball of radius r: u_k = v_k min(1, r / |v_k|). The record contributes g_k (w0, w1 u_k, w2
+|u_k|^2) for every k, with responsibilities g >= 0 that sum to one. Squared lengths tell which
+component covers several groups of records.
 
-*Sensitivity.* These are the stacked moments of :mod:`privem.blocks.sensitivity` without the second
-(w2 = 0, t = 1). Adding or removing a record moves the sum by at most sqrt(B), B = w0^2 + w1^2 r^2.
-Replacing one moves its square by at most 2 B + 2 max(0, w1^2 r^2 - w0^2), which is 2 B as w1 r <=
-w0 (:meth:`~privem.blocks.sensitivity.MomentWeights.without_second`). Regions, rates and units only
-decide what u_k is, so the bound holds for whatever a server asks. A cap on weights multiplies it.
+*Sensitivity.* The squared norm is at most sum_k g_k^2 B <= B, B = w0^2 + w1^2 r^2 + w2^2 r^4:
+adding or removing a record moves the sum by at most sqrt(B). The inner product of two records'
+vectors is sum_k g_k g'_k (w0^2 + w1^2 <u_k, u'_k> + w2^2 |u_k|^2 |u'_k|^2). As |u|^2 |u'|^2 >= <u,
+u'>^2, it is at least sum_k g_k g'_k h(<u_k, u'_k>) with h of :mod:`privem.blocks.sensitivity`. So
+the bounds derived there hold; replacing a record moves the sum by at most sqrt(2 B) as w1 r <= w0
+(:meth:`~privem.blocks.sensitivity.MomentWeights.with_square`). Regions, rates and units only decide
+what u_k is, so the bound holds for whatever a server asks. A cap on weights multiplies it.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -29,7 +32,7 @@ from ...blocks import conditions
 from ...blocks.log_density import LogDensity
 from ...blocks.region import Region, farthest
 from ...blocks.sensitivity import MomentWeights, capped
-from ...blocks.shrinkage import james_stein
+from ...blocks.shrinkage import consistency, james_stein
 from ...core import Block, Group, Release, Scratch
 from ...kernels.mixture import log_normaliser
 from ...linalg import gamma
@@ -41,14 +44,22 @@ FLOOR = 1e-9
 _NARROWEST = 0.25
 # A component never counts for less than this share of an equal part.
 _LEAST_PART = 0.02
+# A number this many deviations of its noise large is more than noise.
+_CLEAR = 2.0
 
 
 @dataclass(frozen=True)
 class Poissons:
-    """Weights (K,) and rates (K, d)."""
+    """Weights (K,) and rates (K, d).
+
+    Of a noisy M-step also, for each component: its records, in deviations of their noise, and by
+    how much the square of a column exceeds its variance, as far as noise does not explain it (K,).
+    """
 
     weights: Array
     rates: Array
+    evidence: Array | None = None
+    excess: Array | None = None
     travels = ("weights", "rates")
 
     def log_joint(self, X: Array) -> Array:
@@ -91,11 +102,12 @@ class PoissonLogDensity(LogDensity):
 
 @dataclass(frozen=True)
 class PoissonSums:
-    """Expected records (K,), sums (K, d), and (exact fits) the log-likelihood."""
+    """Expected records (K,), sums (K, d); squares (K,) of private fits, log-likelihood of exact."""
 
     count: Array
     total: Array
     likelihood: Array | None = None
+    square: Array | None = None
 
 
 def _block_rows(state: Poissons) -> int:
@@ -168,17 +180,20 @@ class BoundedPoissonQuery:
         weight = capped(block.weight, self.cap_weight, len(X))
         if weight is not None:
             share *= weight
-        total = np.empty_like(self.state.rates)
+        total, square = np.empty_like(self.state.rates), np.empty(len(share))
         for k, (rates, units) in enumerate(zip(self.state.rates, self.units, strict=True)):
             v = (X - rates) / units
-            v /= np.maximum(np.sqrt(np.einsum("ij,ij->i", v, v)) / w.radius, 1.0)[:, None]
+            length = np.sqrt(np.einsum("ij,ij->i", v, v))
+            v /= np.maximum(length / w.radius, 1.0)[:, None]
             total[k] = share[k] @ v
-        return PoissonSums(w.w0 * share.sum(axis=1), w.w1 * total)
+            square[k] = share[k] @ np.minimum(length, w.radius) ** 2
+        return PoissonSums(w.w0 * share.sum(axis=1), w.w1 * total, square=w.w2 * square)
 
     def groups(self, neighbours: str) -> list[Group]:
         """One group; derived above."""
         bound = self.weights.l2(neighbours) * self.cap_weight
-        return [Group("moments", slice(0, self.state.weights.size + self.state.rates.size), bound)]
+        numbers = 2 * self.state.weights.size + self.state.rates.size
+        return [Group("moments", slice(0, numbers), bound)]
 
     def rounding(self, rows: float) -> float:
         """Bound on the floating-point error of the sum over ``rows`` records.
@@ -186,7 +201,7 @@ class BoundedPoissonQuery:
         The record itself is what ``to_data`` gives: number by number, so the same wherever it
         stands. The log joint of it is a sum of d + 2 terms, off by h at most; each responsibility
         is then off by a factor within exp(+-2 h) and the roundings of a softmax. u_k is off by the
-        roundings of a difference, a norm of d terms and two quotients.
+        roundings of a difference, a norm of d terms and two quotients, its square by twice that.
         """
         s, w, (k, d) = self.state, self.weights, self.state.rates.shape
         a = farthest(*self.region.sides)
@@ -195,7 +210,8 @@ class BoundedPoissonQuery:
         if not h < 0.125:
             return math.inf
         factor = math.expm1(2 * h) + 2 * gamma(k + 32)
-        moved, size = w.w1 * gamma(d + 16) * w.radius, math.sqrt(w.bound)
+        one, size = gamma(d + 16) * w.radius, math.sqrt(w.bound)
+        moved = w.w1 * one + w.w2 * (2 * w.radius * one + one**2)
         sums = gamma(self.block_rows + 64)
         return rows * (factor * size + (1 + factor) * (moved + sums * (size + moved)))
 
@@ -207,7 +223,7 @@ class BoundedPoissonQuery:
         self.weights.check()
         conditions.ordinary(self.cap_weight)
         k = len(self.state.weights)
-        conditions.held(k, self.block_rows, k * (1 + d))
+        conditions.held(k, self.block_rows, k * (2 + d))
 
 
 @dataclass(frozen=True)
@@ -265,7 +281,8 @@ class PrivatePoissonModel:
         k = len(state.weights)
         blur = noise.count / w.w0
         least = np.maximum(_LEAST_PART * self.records / k, blur)
-        count = np.clip(np.nan_to_num(sums.count / w.w0), least, 1e300)
+        seen = np.nan_to_num(sums.count / w.w0)
+        count = np.clip(seen, least, 1e300)
         moves = np.nan_to_num(sums.total / (w.w1 * count[:, None]))
         units = release.query.units
         moves = moves + (release.query.state.rates - state.rates) / units
@@ -273,7 +290,15 @@ class PrivatePoissonModel:
         # What lies beyond the ball was pulled onto it: a mean of such vectors is no longer.
         length = np.linalg.norm(moves, axis=1, keepdims=True)
         moves *= np.minimum(1.0, w.radius / np.maximum(length, 1e-300))
-        return self.valid(count, state.rates + units * moves)
+        new = self.valid(count, state.rates + units * moves)
+        assert sums.square is not None
+        assert noise.square is not None
+        d = state.rates.shape[1]
+        usual = d * consistency(d, w.radius)
+        square = np.nan_to_num(sums.square / (w.w2 * count))
+        over = square - usual - _CLEAR * noise.square / (w.w2 * count)
+        excess = np.maximum(over, 0.0) / usual
+        return replace(new, evidence=seen / blur, excess=excess)
 
     def valid(self, count: Array, rates: Array) -> Poissons:
         """Weights of these counts, and rates within the region."""

@@ -12,17 +12,31 @@ import numpy as np
 from ...blocks.moments import FramePlan
 from ...blocks.region import Region
 from ...blocks.sensitivity import MomentWeights
-from ...blocks.shrinkage import clip_radius
+from ...blocks.shrinkage import clip_radius, james_stein
 from ...budget import Allowance, Iterated, Part
 from ...core import Release, Stage
-from ...em import ExactEM, Fit, LateMean, PrivateEM, gains_less
-from ...ground import Ground, Preamble, PrivateFit
+from ...em import ExactEM, Fit, PrivateEM, gains_less
+from ...ground import Ground, Preamble, PrivateFit, without_evidence
 from ...tape import given, held
-from ..gaussian_mixture.frame import PrivateGaussian, gaussian_parts, pack
+from ..gaussian_mixture.frame import PrivateGaussian, for_columns, frame_size, gaussian_parts
+from ..gaussian_mixture.known import Known
+from ..gaussian_mixture.model import Mixture
+from ..gaussian_mixture.query import BoundedQuery, BoundedSums
+from ..kmeans.grid import MOST_CELLS
 from ..kmeans.plan import SplitStart
 from .model import FLOOR, PoissonModel, Poissons, PrivatePoissonModel
+from .start import Restarts, from_grid
 
-# Of what the count and the bounds leave.
+# Of what count, bounds and frame leave.
+_GRID_SHARE = 0.1
+# The mean of all records is clipped so much wider than the frame is: groups may lie far apart.
+_WIDER = 2.0
+# So much log-likelihood may be lost to noise on the rates of one component, rather than clipped.
+_LOSS = 0.1
+# Of one component's budget, for the second look.
+_LAST = 0.7
+# Of the sensitivity, for squared lengths.
+_SQUARE_SHARE = 0.05
 # More iterations than this never helped.
 _MOST = 20
 # A component's share of the records is to be known to this part of itself in each iteration.
@@ -59,7 +73,10 @@ class PoissonPlan:
 
 @dataclass(frozen=True)
 class PrivatePoissonPlan(Iterated):
-    """Count, bounds, one Gaussian to start from, EM; the mean of the second half."""
+    """Count, bounds, one Gaussian, a grid to start from, EM; the mean of the second half.
+
+    One component needs the mean of all records only, measured with all that the frame leaves.
+    """
 
     preamble: Preamble
     components: int
@@ -72,37 +89,90 @@ class PrivatePoissonPlan(Iterated):
         d, k, left = self.preamble.d, self.components, 1.0 - self.preamble.share()
         frame = gaussian_parts(left, d)
         left -= sum(part.share for part in frame)
-        releases = [("gaussian", k * (1 + d))] * self.planned
-        return [*self.preamble.parts(), *frame, Part("em", left, releases)]
+        parts = [*self.preamble.parts(), *frame]
+        if k > 1:
+            parts.append(Part("grid", left * _GRID_SHARE, [("gaussian", MOST_CELLS)]))
+            left *= 1 - _GRID_SHARE
+        # One component asks for 1 + 2 d numbers.
+        numbers = max(k * (2 + d), frame_size(d, True))
+        return [*parts, Part("em", left, [("gaussian", numbers)] * self.planned)]
 
     def stages(self, allowance: Allowance) -> Generator[Stage, Release[Any], PrivateFit[Poissons]]:
         """Generate the stages."""
         ground = yield from self.preamble.stages(allowance)
-        ground = replace(ground, region=where_counts_lie(ground.region))
-        region, cap = ground.region, ground.cap_weight
-        known = yield from given(PrivateGaussian(ground).stages())
-        weights = MomentWeights.without_second(clip_radius(self.preamble.d))
-        model = PrivatePoissonModel(region, weights, cap, ground.count)
+        ground = for_columns(replace(ground, region=where_counts_lie(ground.region)))
+        frame = yield from given(PrivateGaussian(ground).stages())
+        weights = MomentWeights.with_square(clip_radius(self.preamble.d), _SQUARE_SHARE)
+        model = PrivatePoissonModel(ground.region, weights, ground.cap_weight, ground.count)
         iterations, single = held(lambda: self._iterations(weights, ground))
-        k = 1 if single else self.components
-        mean, covariance = known.mean, known.covariance
-        points = held(lambda: pack(mean, covariance, k, self.rng)) if k > 1 else mean[None]
-        start = model.valid(np.full(k, 1 / k), region.to_data(region.inside(points)))
-        noise = ground.noise("em", iterations)
-        path = LateMean(start, iterations, "weights", "rates")
-        em = PrivateEM(model, start, iterations, lambda t: noise, path)
-        state = yield from em.stages()
-        structure = "single" if single else "full"
-        return PrivateFit(self._repeated(state), ground, iterations, structure)
+        if single and iterations == 2 and self.n_iter is None and ground.allowance.adaptive:
+            state = yield from self._one(frame, model, ground)
+        else:
+            k = 1 if single else self.components
+            state = yield from self._em(frame, k, iterations, model, ground)
+        lost = () if single else without_evidence(state.evidence)
+        structure = "single" if single and self.components > 1 else "full"
+        return PrivateFit(self._repeated(state), ground, iterations, structure, lost=lost)
+
+    def _one(
+        self, frame: Known, model: PrivatePoissonModel, ground: Ground
+    ) -> Generator[Stage, Release[Any], Poissons]:
+        """One component: the mean of all records.
+
+        They are clipped in units of the frame's deviations, and then once more. Noise on rates
+        costs most where these are small: so units are then at most so many times what the rates
+        alone explain, as many as keep the expected loss of log-likelihood, half a squared relative
+        noise a column, small.
+        """
+        allowance = ground.allowance.merged("em", "grid")
+        ground, d = replace(ground, allowance=allowance), self.preamble.d
+        region, centre, most, r = ground.region, frame.mean, math.inf, clip_radius(d)
+        w = MomentWeights(0.0, 1 / r, 0.0, r)
+        for releases in (1 / (1 - _LAST), 1 / _LAST):
+            inside = region.to_data(region.inside(centre[None]))
+            least = np.maximum(model.valid(np.ones(1), inside).rates[0], 1.0) / region.scale**2
+            wide = _WIDER**2 * np.diag(frame.covariance)
+            variances = np.clip(wide, least, most**2 * least)
+            about = Mixture("diag", np.ones(1), centre[None], variances[None])
+            query = BoundedQuery(about, region, w, "whitened", ground.rows, ground.cap_weight)
+            release = yield Stage(query, ground.noise("em", releases), "em")
+            sums: BoundedSums = release.statistics
+            noise = release.spread / (w.w1 * ground.count)
+            moves = james_stein(sums.total / (w.w1 * ground.count), np.array([noise**2]))[0]
+            asked: Mixture = release.query.mixture
+            centre = asked.means[0] + np.sqrt(asked.covariances[0]) * moves
+            most = max(math.sqrt(2 * _LOSS / d / (1 / _LAST - 1)) / noise, 1.0)
+        return model.valid(np.ones(1), region.to_data(region.inside(centre[None])))
+
+    def _em(
+        self,
+        frame: Known,
+        k: int,
+        iterations: int,
+        model: PrivatePoissonModel,
+        ground: Ground,
+    ) -> Generator[Stage, Release[Any], Poissons]:
+        """A mixture of k components."""
+        region = ground.region
+        if k == 1:
+            start = model.valid(np.ones(1), region.to_data(region.inside(frame.mean[None])))
+        else:
+            known = (frame.mean, frame.covariance, k, ground, self.rng)
+            found = yield from given(from_grid(*known))
+            start = model.valid(found.weights, found.rates)
+        noise, path = ground.noise("em", iterations), Restarts(start, iterations, self.rng)
+        return (yield from PrivateEM(model, start, iterations, lambda t: noise, path).stages())
 
     def _iterations(self, weights: MomentWeights, ground: Ground) -> tuple[int, bool]:
         """How many, and whether the noise drowns any mixture; from the noise level alone."""
         allowance, k = ground.allowance, self.components
         moved = weights.l2(allowance.neighbours) * ground.cap_weight / weights.w0
         level = allowance.multiplier("em", 1) * moved * k / ground.count
-        single = k > 1 and level > _DROWNED
+        single = k == 1 or level > _DROWNED
         if self.n_iter is not None or not allowance.adaptive:
             return self.planned, single
+        if single:
+            return min(2, self.max_iter), True
         most = min(self.max_iter, _MOST)
         return int(np.clip((_LEVEL / level) ** 2, min(4, most), most)), single
 
