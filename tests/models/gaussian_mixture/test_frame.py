@@ -174,7 +174,7 @@ def test_any_look_gives_a_valid_gaussian(
 ) -> None:
     rng = np.random.default_rng(seed)
     region = region_of(d, ball=bool(rng.integers(2)))
-    variance = 10.0 ** rng.uniform(-8, 0, d)
+    variance = 10.0 ** rng.uniform(-11, 0, d)
     doubts = 10.0 ** rng.uniform(-2, 2, (2, d))
     mean = region.inside(rng.uniform(-1, 1, (1, d)))[0]
     known = Known.of_columns(mean, variance, variance * doubts[0], doubts[1], diagonal)
@@ -191,7 +191,7 @@ def test_any_look_gives_a_valid_gaussian(
         np.testing.assert_allclose(known.mean, region.inside(known.mean[None])[0])
         c = known.covariance
         assert np.isfinite(c).all()
-        assert (np.linalg.eigvalsh(c) > 0).all() if not diagonal else (c > 0).all()
+        assert (np.linalg.eigvalsh(c) if not diagonal else c).min() > 0.9e-12
         assert ((known.doubt >= 0) & (known.doubt <= 1)).all()
         assert ((known.mean_doubt >= 0) & (known.mean_doubt <= 1)).all()
         Mixture.check(known.mixture, d)

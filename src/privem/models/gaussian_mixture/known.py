@@ -29,6 +29,8 @@ _CORRELATED = 0.1
 _MOST_DOUBT, _SURE = 1.0, 4.0
 # No variance falls by more than this in one look, nor below these parts of its noise and doubt.
 _NARROWEST, _OF_NOISE, _OF_DOUBT = 0.02, 0.5, 0.5
+# The least standard deviation in any direction, in unit coordinates.
+_LEAST = 1e-6
 # Eigenvalues are kept away from zero by this part of the largest that noise alone has.
 _SOFT = 0.7
 
@@ -134,46 +136,43 @@ class Known:
 
         Total: any finite numbers give a valid Gaussian within the region.
         """
-        mean, second = self._seen(look)
-        variance = np.full(len(mean), look.mean_noise**2)
+        mean, second, stretch = self._seen(look)
+        variance = np.full(len(mean), look.mean_noise**2 * stretch)
         doubt = self.mean_doubt * _factor(mean**2, variance, self.mean_doubt)
         mean = mean * doubt / (doubt + variance)
         mean_doubt = doubt * variance / (doubt + variance)
-        noise = look.noise / kept
+        noise = look.noise * stretch / kept
         if self.diagonal:
-            found, root, doubt, stretch = self._variances(second / kept - mean**2, noise)
-            shift, unstretched = self.root * mean, mean_doubt / stretch
+            found, root, doubt, squares = self._variances(second / kept - mean**2, noise)
+            shift, mean_doubt = self.root * mean, mean_doubt / squares
         else:
             outer = mean[:, None] * mean
-            found, root, doubt, stretch = self._matrix(second / kept - outer, noise)
-            shift, unstretched = self.root @ mean, stretch @ mean_doubt
+            found, root, doubt, squares = self._matrix(second / kept - outer, noise)
+            shift, mean_doubt = self.root @ mean, squares @ mean_doubt
         middle = region.inside((self.mean + shift)[None])[0]
-        # No column of a region varies by more than its limit.
-        size = np.sqrt(np.sum(root**2, axis=1)) if root.ndim == 2 else root
-        excess = np.maximum(size / np.where(region.limit > 0, region.limit, 1.0), 1.0)
-        root = root / (excess[:, None] if root.ndim == 2 else excess)
         radii = None if self.radii is None else self.radii.scaled(found)
-        unstretched = np.minimum(unstretched, _MOST_DOUBT)
-        return Known(middle, root, unstretched, np.minimum(doubt, _MOST_DOUBT), radii)
+        mean_doubt, doubt = np.minimum(mean_doubt, _MOST_DOUBT), np.minimum(doubt, _MOST_DOUBT)
+        return Known(middle, _within(root, region), mean_doubt, doubt, radii)
 
-    def _seen(self, look: Look) -> tuple[Array, Array]:
-        """The look in these coordinates; its own are a rotation of them.
+    def _seen(self, look: Look) -> tuple[Array, Array, float]:
+        """The look in these coordinates, and by what factor its variances are larger.
 
-        (Nearly so in a fit played again, :mod:`privem.tape`.)
+        Its own coordinates are a rotation of them: by one, but for fits played again
+        (:mod:`privem.tape`), where they are a little off.
         """
         at = look.coordinates
         if self.diagonal:
             turn = np.sqrt(at.covariances[0]) / self.root
             away = (at.means[0] - self.mean) / self.root
-            return turn * look.mean + away, turn**2 * look.second + away * (
-                2 * turn * look.mean + away
-            )
+            mean, square = turn * look.mean, turn**2
+            second = square * look.second + away * (2 * mean + away)
+            return mean + away, second, float(square.mean())
         inverse = np.linalg.inv(self.root)
         turn = inverse @ np.linalg.cholesky(at.covariances[0])
         mean, away = turn @ look.mean, inverse @ (at.means[0] - self.mean)
         cross = np.outer(mean, away)
         second = turn @ look.second @ turn.T + cross + cross.T + np.outer(away, away)
-        return mean + away, second
+        return mean + away, second, float(np.sum(turn**2)) / len(mean)
 
     def _variances(self, second: Array, noise: float) -> tuple[float, Array, Array, Array]:
         variance = np.full(len(second), noise**2)
@@ -205,6 +204,16 @@ class Known:
         root = self.root @ (vectors * np.sqrt(values)) @ vectors.T
         stretch = ((vectors / np.sqrt(values)) @ vectors.T) ** 2
         return float(values.mean()), root, stretch @ doubt @ stretch, stretch
+
+
+def _within(root: Array, region: Region) -> Array:
+    """No column varies by more than its limit, and nothing by less than roundings allow."""
+    limit = np.where(region.limit > 0, region.limit, 1.0)
+    if root.ndim == 1:
+        return np.clip(root, _LEAST, limit)
+    root = root / np.maximum(np.sqrt(np.sum(root**2, axis=1)) / limit, 1.0)[:, None]
+    left, sizes, right = np.linalg.svd(root)
+    return root if sizes[-1] >= _LEAST else np.asarray(left * np.maximum(sizes, _LEAST) @ right)
 
 
 def _factor(squares: Array, variance: Array, doubt: Array, times: float = 1.0) -> float:
