@@ -118,7 +118,7 @@ def _differences(values: Array, errors: Array, pairs: NDArray[np.int64]) -> Arra
     """Of components, in standard errors; equal numbers do not differ, whatever their error."""
     (j, k) = pairs.T
     apart, error = np.abs(values[j] - values[k]), np.hypot(errors[j], errors[k])
-    return np.where(apart > 0, apart / np.maximum(error, 1e-300), 0.0)
+    return np.where(apart > 0, np.minimum(apart / np.maximum(error, 1e-100), 1e100), 0.0)
 
 
 class PrivacyCompositionWarning(UserWarning):
