@@ -162,9 +162,13 @@ def none(model: Any, table: Any, source: WithoutNoise) -> Any:
 
 
 def parameters(model: Any) -> dict[str, Any]:
-    """Released parameters, without those that are others once more."""
+    """Released parameters, without those that are others once more.
+
+    And without the background's weight, which is chosen larger for noise.
+    """
     names = model._released or model._needed
-    return {name: getattr(model, name) for name in names if "precisions" not in name}
+    left_out = ("precisions_", "precisions_cholesky_", "background_weight_")
+    return {name: getattr(model, name) for name in names if name not in left_out}
 
 
 def parts(value: Any) -> list[np.ndarray]:

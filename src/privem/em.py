@@ -17,7 +17,7 @@ import numpy as np
 
 from .core import ExactModel, Model, Noise, Release, Stage
 from .noise.exact import Exact
-from .tape import given, held
+from .tape import held
 from .tree import Array, map_leaves
 
 State = TypeVar("State")
@@ -228,7 +228,7 @@ class PooledEM(Generic[State]):
     def stages(self) -> Generator[Stage, Release[Any], tuple[State, Release[Any]]]:
         """Generate the stages; the last state, and the mean of the releases that it is made of."""
         search = PrivateEM(self.model, self.start, self.first, self.noise, _Search(), self.name)
-        before = state = yield from given(search.stages())
+        before = state = yield from search.stages()
         releases: list[Release[Any]] = []
         for t in range(self.first, self.iterations):
             query = held(partial(self.model.query, state, t))

@@ -299,6 +299,9 @@ def test_private_fits_of_a_federation_cost_what_they_say(declared):
     assert model.privacy_.recount() == model.privacy_.spent <= 4.0
     for name, value in learned(model).items():
         assert np.isfinite(value).all(), name
+    errors = model.uncertainty()
+    assert errors
+    assert all(np.isfinite(error).all() for error in errors.values() if not isinstance(error, list))
 
 
 @every_model

@@ -16,7 +16,8 @@ from ..files import write_whole
 from ..statement import Statement
 
 _FORMAT = "privem-model"
-# 1: at first. 2: with the types of the columns, which older models lack. 3: with backgrounds.
+# 1: at first. 2: with the types of the columns, which older models lack. 3: with backgrounds and
+# standard errors.
 _VERSION = 3
 # What older files lack, and what it would have been.
 _SINCE = {"background_weight_": 0.0}
@@ -115,6 +116,8 @@ def _check_columns(estimator: Any) -> None:
         low, high = bounds
         if np.shape(low) != (count,) or np.shape(high) != (count,) or not (low <= high).all():
             raise ModelFileError(f"bounds_ are not {count} lower and upper bounds")
+    if not isinstance(getattr(estimator, "_uncertainty", {}), dict):
+        raise ModelFileError("_uncertainty is no mapping")
     weight = getattr(estimator, "background_weight_", 0.0)
     if weight != 0 and not (0 < weight < 1 and bounds is not None and (low < high).all()):
         raise ModelFileError(f"background_weight_={weight!r} is no weight of a density on bounds_")
