@@ -20,7 +20,7 @@ from .bounds import TARGET, Wanted, ball_parts, balls, box, box_parts
 from .budget import WHERE_PURE, Allowance, Part, Terms
 from .core import Release, Stage
 from .noise.discrete import Discrete
-from .tape import given
+from .tape import given, held
 from .tree import Array
 
 State = TypeVar("State")
@@ -187,7 +187,8 @@ class Preamble:
             noise = allowance.noise("count", MOST_ROWS if self.limit is None else self.limit)
             release = yield Stage(CountQuery(self.cap_weight, kind=self.kind), noise, "count")
             noisy, slack = float(release.statistics.count), release.spent[0].slack
-            count, deviation = max(noisy, 1.0), release.spread
+            # Far less than was released, where noise is drawn anew, would make everything large.
+            count, deviation = max(noisy, 1.0, held(lambda: noisy / 2)), release.spread
             rows = self._rows(noisy, slack, release.spread, allowance)
             excess = release.spread / release.spent[0].deviation
         # Everything but the count is given where noise is drawn anew.

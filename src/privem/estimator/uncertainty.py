@@ -18,6 +18,7 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar, Self
@@ -58,16 +59,18 @@ def standard_errors(
     fitted = _values(model)
     values = _flat(fitted)
     draws = min(most, max(min(_MANY // max(len(values), 1), model._replays), _FEWEST))
-    rng, squares = np.random.default_rng(_SEED), np.zeros(len(values))
+    rng, found = np.random.default_rng(_SEED), []
     with np.errstate(all="ignore"), at_end():
         for _ in range(draws):
-            try:
-                with played.tape.playing(partial(_noisier, rng)) as source:
-                    result = run(played.plan, source)
-                squares += (_flat(_again(model, result)) - values) ** 2
-            except NotAsRecorded:  # nobody can tell, but a model is not lost over it
-                squares += np.inf
-    errors = factor * np.sqrt(squares / draws)
+            # A model that was paid for is not lost over a draw that led nowhere.
+            with (
+                suppress(NotAsRecorded, ArithmeticError, ValueError),
+                played.tape.playing(partial(_noisier, rng)) as source,
+            ):
+                found.append(_flat(_again(model, run(played.plan, source))) - values)
+        if len(found) < draws / 2:
+            found = [np.full(len(values), np.inf)]  # nobody can tell
+        errors = factor * np.sqrt(np.mean(np.square(found), axis=0))
     return _shaped(fitted, np.where(np.isfinite(errors), errors, np.finfo(float).max))
 
 

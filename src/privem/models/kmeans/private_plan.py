@@ -84,18 +84,32 @@ def cluster_frame(
         ball = Mixture("full", np.ones(1), centre[None], np.eye(d)[None] * variance)
         w = MomentWeights.balanced(d, r, count=False)
     look = yield from look_at(ground, "frame 2", ball, w)
-    mean, second = _shrunk(look), look.second / consistency(d, r)
+    # A fit played again was asked in other coordinates than it would ask in now.
+    scale = math.sqrt(float(np.ravel(look.coordinates.covariances)[0]))
+    away = (look.coordinates.means[0] - centre) / scale
+    mean = _shrunk(look, away)
+    about, second = mean - away, look.second / consistency(d, r)
     if d > _MOST_TURNED:
-        white = _nearly_equal(second - mean**2, look.noise)
+        white = _nearly_equal(second - about**2, look.noise)
     else:
-        white = _nearly_round(second - np.outer(mean, mean), look.noise)
-    centre = region.inside((centre + math.sqrt(variance) * mean)[None])[0]
-    return centre, white * variance
+        white = _nearly_round(second - np.outer(about, about), look.noise)
+    return region.inside((centre + scale * mean)[None])[0], white * scale**2
 
 
-def _shrunk(look: Look) -> Array:
-    """Its mean, drawn to zero by what noise explains."""
-    return np.asarray(james_stein(look.mean[None], np.array([look.mean_noise**2]))[0])
+def _shrunk(look: Look, away: Array | float = 0.0) -> Array:
+    """Its mean, from a point that lies so far from it, drawn to that by what noise explains."""
+    return np.asarray(james_stein((look.mean + away)[None], np.array([look.mean_noise**2]))[0])
+
+
+def _moved(centres: Array, old: tuple[Array, Array], new: tuple[Array, Array]) -> Array:
+    """Centres that lie in a new frame as they did in an old one."""
+    if old is new:
+        return centres
+    (at, before), (to, after) = old, new
+    if before.ndim == 1:
+        return to + (centres - at) * np.sqrt(after / before)
+    turn = np.linalg.cholesky(after) @ np.linalg.inv(np.linalg.cholesky(before))
+    return np.asarray(to + (centres - at) @ turn.T)
 
 
 def _between(value: float, noise: float, guess: float) -> float:
@@ -204,12 +218,13 @@ class PrivateKMeansPlan(Iterated):
         guess = 1 / 3 if self.preamble.region is not None else 1 / 30
         # Gaussian noise has no place in a pure fit, whose bounds are given: they are filled.
         pure = self.preamble.pure
-        looked = cluster_frame(ground, guess)
-        middle, covariance = filled(region) if pure else (yield from given(looked))
+        looked = filled(region) if pure else (yield from cluster_frame(ground, guess))
+        middle, covariance = frame = held(lambda: looked)
         if self.recipe in _GRIDDED:
             inside = region.inside(middle[None])[0]
             start = GridStart(ground, inside, covariance, k, self.rng)
             centres, square = yield from start.stages()
+            centres = _moved(centres, frame, looked)
             return SpreadClusters(centres, max(math.sqrt(square / d), _NARROWEST))
         centres = region.inside(pack(middle, covariance, k, self.rng))
         variances = covariance if covariance.ndim == 1 else np.diag(covariance)
