@@ -14,7 +14,7 @@ bounds, start, and whose record is whose in each iteration. Three figures say ho
 
 The first two are computed from the data, without noise: NOT private, and only here. A number whose
 standard error is zero (noise did not reach it) is left out. ``--check``: exit with 1 unless every
-model is held at least 90 times in 100, the questions being given.
+model is held at least 85 times in 100, the questions being given.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from privem.run import run
 from privem.tree import map_leaves
 
 EPSILONS = (0.3, 1.0, 4.0)
-N, D, LEAST = 5000, 4, 0.90
+N, D, LEAST = 5000, 4, 0.85
 _RNG = np.random.default_rng(7)
 
 
