@@ -115,10 +115,14 @@ class PrivateGaussian:
         Region, number of records, and an allowance with the parts of :func:`gaussian_parts`.
     diagonal : bool
         The covariance is its diagonal, (d,).
+    background : bool
+        In the end there will be a uniform background: :meth:`refine` is about those records alone
+        that it does not explain better.
     """
 
     ground: Ground
     diagonal: bool = False
+    background: bool = False
 
     def stages(self) -> Generator[Stage, Release[Any], Known]:
         """Generate the stages of a frame."""
@@ -133,6 +137,9 @@ class PrivateGaussian:
 
         Where shares are fixed beforehand: with ``looks`` of as many releases as that part has.
         """
+        if self.background:
+            owned = self._owned(known)
+            known = known.sized(owned.level, _radii(known))
         radius = held(partial(self._bargain, known, self._multiplier("em", releases)))
         for _ in range(looks):
             known = yield from self._look("em", known, radius, releases * looks)
@@ -165,7 +172,14 @@ class PrivateGaussian:
         release = yield ground.stage(query, "frame 3")
         counts, count = release.statistics.counts, ground.count
         radii = Radii.read(d, query.grid, counts, release.spread, count, self._count_noise)
-        return known.sized(radii)
+        return known.sized(radii.level, radii)
+
+    def _owned(self, known: Known) -> Radii:
+        """The lengths of those records that the Gaussian is for."""
+        if not self.background:
+            return _radii(known)
+        region = self.ground.region
+        return _radii(known).above(region.d, known.height(region))
 
     @property
     def _count_noise(self) -> float:
@@ -194,17 +208,19 @@ class PrivateGaussian:
 
     def _bargain(self, known: Known, multiplier: float) -> float:
         """The radius at which noise and what is lost beyond cost least, in nats."""
-        assert known.radii is not None
-        d, radii = self.ground.region.d, known.radii
-        pairs = 0 if self.diagonal else d * (d - 1) / 2
+        d, owned, radii = self.ground.region.d, self._owned(known), _radii(known)
+        pairs, level = 0 if self.diagonal else d * (d - 1) / 2, owned.level
 
         def cost(radius: float) -> float:
             noise = self._noise(radius, multiplier)[1] ** 2
-            kept, unsure = radii.within(radius**2 / d)
+            inside, unsure = owned.within(radius**2 / d)
             # What is drawn to a guess is off by no more than the guess.
             noisy = pairs * noise / (1 + noise / _CORRELATED) + d * noise / (1 + noise / _VARIED)
-            lost, doubt = 1 / kept - 1 + math.log(kept), (unsure / kept) ** 2
-            return noisy / 4 + d / 2 * _LOST * lost + d / 4 * doubt / (1 + doubt)
+            kept, doubt = inside / level, (unsure * level / inside) ** 2
+            # Of other records, those that are not clipped away.
+            others = max(radii.within(radius**2 / d)[0] / inside, 1.0)
+            off = [1 / x - 1 + math.log(x) for x in (kept, 1 / others)]
+            return noisy / 4 + d / 2 * _LOST * sum(off) + d / 4 * doubt / (1 + doubt)
 
         return min((float(r) for r in clip_radius(d) * np.sqrt(_RADII)), key=cost)
 
@@ -214,8 +230,15 @@ class PrivateGaussian:
         d = self.ground.region.d
         w = MomentWeights.balanced(d, r, count=False, diagonal=self.diagonal)
         look = yield from look_at(self.ground, part, known.mixture, w, releases)
-        kept = consistency(d, r) if known.radii is None else known.radii.within(r * r / d)[0]
+        kept = consistency(d, r)
+        if known.radii is not None:
+            kept = known.radii.within(r * r / d)[0] / self._owned(known).level
         return known.after(look, kept, self.ground.region)
+
+
+def _radii(known: Known) -> Radii:
+    assert known.radii is not None
+    return known.radii
 
 
 def look_at(

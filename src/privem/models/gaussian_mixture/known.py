@@ -108,9 +108,14 @@ class Known:
         covariance = self.root @ self.root.T
         return Mixture("full", np.ones(1), self.mean[None], covariance[None])
 
-    def sized(self, radii: Radii) -> Known:
-        """With all variances as large as the lengths of records say."""
-        factor = radii.level
+    def height(self, region: Region) -> float:
+        """Logarithm of the density in the middle over the uniform one on a region."""
+        size = np.sum(np.log(self.root)) if self.diagonal else np.linalg.slogdet(self.root)[1]
+        volume = region.log_volume - float(np.sum(np.log(region.scale)))
+        return volume - float(size) - len(self.mean) / 2 * math.log(2 * math.pi)
+
+    def sized(self, factor: float, radii: Radii) -> Known:
+        """With all variances so much larger; ``radii`` are those of before."""
         return replace(
             self,
             root=self.root * math.sqrt(factor),

@@ -216,7 +216,7 @@ class PrivateMixturePlan(Iterated):
             state = held(partial(self._pack, *filled(region, self._flat), region))
         else:
             ground = for_columns(ground)
-            known = yield from given(PrivateGaussian(ground, self._flat).stages())
+            known = yield from given(self._gaussian(ground).stages())
             state = held(partial(self._pack, known.mean, known.covariance, region))
         w = self._weights(region)
         structure = held(partial(self._structure, state, w, ground))
@@ -237,7 +237,7 @@ class PrivateMixturePlan(Iterated):
             start = as_type(to_unit(self.start, region), structure.covariance_type)
             end = yield from self._em(start, w, structure, ground).stages()
             return halved(end.mixture, end.lost, apart=0.0), structure
-        frame = PrivateGaussian(ground, self._flat)
+        frame = self._gaussian(ground)
         known = yield from given(frame.stages())
         if self._single or (self._free and structure.single):
             return (yield from self._one_gaussian(known, structure, ground))
@@ -283,9 +283,12 @@ class PrivateMixturePlan(Iterated):
         if self._single or ground.allowance.adaptive:
             ground = replace(ground, allowance=ground.allowance.merged("em", "grid", "contest"))
             looks = self.n_iter or LOOKS
-        known = yield from PrivateGaussian(ground, self._flat).refine(known, looks=looks)
+        known = yield from self._gaussian(ground).refine(known, looks=looks)
         structure = Structure(self.covariance_type, self.components > 1, looks)
         return self._as_asked(known), structure
+
+    def _gaussian(self, ground: Ground) -> PrivateGaussian:
+        return PrivateGaussian(ground, self._flat, self._above)
 
     def _as_asked(self, known: Known) -> Mixture:
         """One Gaussian as often as there are components."""

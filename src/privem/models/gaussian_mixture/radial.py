@@ -36,6 +36,8 @@ _TAILS = (2.5, 3.0, 4.0, 6.0, 12.0, 400.0)
 _BELIEFS = (0.05, 0.08, 0.12, 0.15, 0.15, 0.45)
 # Average values looked at, in quarters of a doubling: a factor of e either way is nothing special.
 _LEVELS = 2.0 ** np.arange(-6.0, 6.01, 0.25)
+# Weights of a background, and rounds of EM for it.
+_LEAST_WEIGHT, _MOST_WEIGHT, _ROUNDS = 0.001, 0.3, 50
 # Far outliers count if so many deviations of noise do not explain them, within so many points.
 _FAR, _WINDOWS = 4.25, (1, 2, 3, 4, 6)
 
@@ -167,15 +169,32 @@ class Radii:
         """If v were divided by so much."""
         return replace(self, grid=self.grid / factor)
 
+    def above(self, d: int, height: float) -> Radii:
+        """Of those records that a Gaussian explains, above a uniform background.
+
+        By EM for the background's weight and the level of the Gaussian, on the grid. ``height``:
+        logarithm of the density of a Gaussian of level one at its middle, over the background's.
+        """
+        level, weight = self.level, _LEAST_WEIGHT
+        owned = np.ones(len(self.grid))
+        for _ in range(_ROUNDS):
+            ratio = (
+                math.log(1 / weight - 1) + height - d / 2 * (math.log(level) + self.grid / level)
+            )
+            owned = self.shares / (1 + np.exp(-np.clip(ratio, -500, 500)))
+            explained = float(owned.sum())
+            weight = float(np.clip(1 - explained, _LEAST_WEIGHT, _MOST_WEIGHT))
+            level = max(float(owned @ self.grid) / max(explained, 1e-300), self.level / 100)
+        return replace(self, shares=owned / max(float(owned.sum()), 1e-300))
+
     def within(self, limit: float) -> tuple[float, float]:
-        """The average of min(v, limit) as a part of that of v, and how uncertain it is."""
+        """The average of min(v, limit), and how uncertain it is as a part of that of v."""
         clipped = np.minimum(self.grid, limit)
-        part = float(self.shares @ clipped) / self.level
         each = (self.family @ clipped) / (self.family @ self.grid)
         mean = float(self.belief @ each)
         spread = math.sqrt(max(float(self.belief @ each**2) - mean**2, 0.0))
         noise = math.sqrt(float(self.doubt @ (self.grid - clipped) ** 2)) / self.level
-        return float(np.clip(part, 1e-3, 1.0)), min(spread, noise)
+        return max(float(self.shares @ clipped), 1e-3 * self.level), min(spread, noise)
 
 
 def _outliers(excess: Array, noise: float) -> Array:
