@@ -138,8 +138,7 @@ class PrivateGaussian:
         Where shares are fixed beforehand: with ``looks`` of as many releases as that part has.
         """
         if self.background:
-            owned = self._owned(known)
-            known = known.sized(owned.level, _radii(known))
+            known = held(partial(self._above, known))
         radius = held(partial(self._bargain, known, self._multiplier("em", releases)))
         for _ in range(looks):
             known = yield from self._look("em", known, radius, releases * looks)
@@ -172,14 +171,13 @@ class PrivateGaussian:
         release = yield ground.stage(query, "frame 3")
         counts, count = release.statistics.counts, ground.count
         radii = Radii.read(d, query.grid, counts, release.spread, count, self._count_noise)
-        return known.sized(radii.level, radii)
+        return known.sized(radii)
 
-    def _owned(self, known: Known) -> Radii:
-        """The lengths of those records that the Gaussian is for."""
-        if not self.background:
-            return _radii(known)
-        region = self.ground.region
-        return _radii(known).above(region.d, known.height(region))
+    def _above(self, known: Known) -> Known:
+        """Of those records that a background does not explain better."""
+        region, radii = self.ground.region, known.radii
+        assert radii is not None
+        return known.sized(radii, radii.above(region.d, known.height(region)))
 
     @property
     def _count_noise(self) -> float:
@@ -208,7 +206,8 @@ class PrivateGaussian:
 
     def _bargain(self, known: Known, multiplier: float) -> float:
         """The radius at which noise and what is lost beyond cost least, in nats."""
-        d, owned, radii = self.ground.region.d, self._owned(known), _radii(known)
+        d, owned = self.ground.region.d, known.owned or known.radii
+        assert owned is not None
         pairs, level = 0 if self.diagonal else d * (d - 1) / 2, owned.level
 
         def cost(radius: float) -> float:
@@ -218,7 +217,7 @@ class PrivateGaussian:
             noisy = pairs * noise / (1 + noise / _CORRELATED) + d * noise / (1 + noise / _VARIED)
             kept, doubt = inside / level, (unsure * level / inside) ** 2
             # Of other records, those that are not clipped away.
-            others = max(radii.within(radius**2 / d)[0] / inside, 1.0)
+            others = max(known.kept(radius**2 / d) / kept, 1.0)
             off = [1 / x - 1 + math.log(x) for x in (kept, 1 / others)]
             return noisy / 4 + d / 2 * _LOST * sum(off) + d / 4 * doubt / (1 + doubt)
 
@@ -230,15 +229,8 @@ class PrivateGaussian:
         d = self.ground.region.d
         w = MomentWeights.balanced(d, r, count=False, diagonal=self.diagonal)
         look = yield from look_at(self.ground, part, known.mixture, w, releases)
-        kept = consistency(d, r)
-        if known.radii is not None:
-            kept = known.radii.within(r * r / d)[0] / self._owned(known).level
+        kept = consistency(d, r) if known.radii is None else known.kept(r * r / d)
         return known.after(look, kept, self.ground.region)
-
-
-def _radii(known: Known) -> Radii:
-    assert known.radii is not None
-    return known.radii
 
 
 def look_at(

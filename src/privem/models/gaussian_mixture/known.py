@@ -13,7 +13,8 @@ says, it is corrected (empirical Bayes), as far as the noise on that is small.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -67,6 +68,8 @@ class Known:
         Of the entries of the covariance in whitened coordinates.
     radii : Radii or None
         How long records are in whitened coordinates.
+    owned : Radii or None
+        How long those are that it is about; ``None``: all.
     """
 
     mean: Array
@@ -74,6 +77,7 @@ class Known:
     mean_doubt: Array
     doubt: Array
     radii: Radii | None = None
+    owned: Radii | None = None
 
     @classmethod
     def of_columns(
@@ -114,14 +118,20 @@ class Known:
         volume = region.log_volume - float(np.sum(np.log(region.scale)))
         return volume - float(size) - len(self.mean) / 2 * math.log(2 * math.pi)
 
-    def sized(self, factor: float, radii: Radii) -> Known:
-        """With all variances so much larger; ``radii`` are those of before."""
-        return replace(
-            self,
-            root=self.root * math.sqrt(factor),
-            mean_doubt=np.minimum(self.mean_doubt / factor, _MOST_DOUBT),
-            radii=radii.scaled(factor),
-        )
+    def sized(self, radii: Radii, owned: Radii | None = None) -> Known:
+        """With all variances as large as these lengths say, all of them or those that are owned."""
+        factor = (owned or radii).level
+        mean_doubt = np.minimum(self.mean_doubt / factor, _MOST_DOUBT)
+        lengths = _scaled(radii, owned, factor)
+        return Known(self.mean, self.root * math.sqrt(factor), mean_doubt, self.doubt, *lengths)
+
+    def kept(self, limit: float) -> float:
+        """The part of the variance that is left where squared lengths over d are clipped here.
+
+        More than one where records that are not its own are in the way.
+        """
+        assert self.radii is not None
+        return self.radii.within(limit)[0] / (self.owned or self.radii).level
 
     def told(self, mean: Array, covariance: Array, mean_doubt: float, doubt: float) -> Known:
         """With another mean and covariance, whose numbers have these variances once whitened."""
@@ -132,9 +142,9 @@ class Known:
             root = np.linalg.cholesky(covariance)
             white = np.linalg.solve(self.root, root)
             size, entries = np.sum(white**2, axis=1), doubt * (np.eye(len(mean)) + 1) / 2
-        radii = None if self.radii is None else self.radii.scaled(float(size.mean()))
+        lengths = _scaled(self.radii, self.owned, float(size.mean()))
         entries = np.minimum(entries, _MOST_DOUBT)
-        return Known(mean, root, np.minimum(mean_doubt * ones, _MOST_DOUBT), entries, radii)
+        return Known(mean, root, np.minimum(mean_doubt * ones, _MOST_DOUBT), entries, *lengths)
 
     def after(self, look: Look, kept: float, region: Region) -> Known:
         """What is known after a look that left this part of the variance when it clipped records.
@@ -155,9 +165,9 @@ class Known:
             found, root, doubt, squares = self._matrix(second / kept - outer, noise)
             shift, mean_doubt = self.root @ mean, squares @ mean_doubt
         middle = region.inside((self.mean + shift)[None])[0]
-        radii = None if self.radii is None else self.radii.scaled(found)
+        lengths = _scaled(self.radii, self.owned, found)
         mean_doubt, doubt = np.minimum(mean_doubt, _MOST_DOUBT), np.minimum(doubt, _MOST_DOUBT)
-        return Known(middle, _within(root, region), mean_doubt, doubt, radii)
+        return Known(middle, _within(root, region), mean_doubt, doubt, *lengths)
 
     def _seen(self, look: Look) -> tuple[Array, Array, float]:
         """The look in these coordinates, and by what factor its variances are larger.
@@ -209,6 +219,10 @@ class Known:
         root = self.root @ (vectors * np.sqrt(values)) @ vectors.T
         stretch = ((vectors / np.sqrt(values)) @ vectors.T) ** 2
         return float(values.mean()), root, stretch @ doubt @ stretch, stretch
+
+
+def _scaled(radii: Radii | None, owned: Radii | None, factor: float) -> Iterator[Radii | None]:
+    return (None if each is None else each.scaled(factor) for each in (radii, owned))
 
 
 def _within(root: Array, region: Region) -> Array:
