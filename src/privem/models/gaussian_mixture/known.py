@@ -98,6 +98,11 @@ class Known:
         return self.root.ndim == 1
 
     @property
+    def loss(self) -> float:
+        """How many nats a record's log-density may be off by, to second order in the doubts."""
+        return float(np.sum(self.doubt) / 4 + np.sum(self.mean_doubt) / 2)
+
+    @property
     def covariance(self) -> Array:
         """Of a record: that of the Gaussian, and what its mean may be off by."""
         if self.diagonal:

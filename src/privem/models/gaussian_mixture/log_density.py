@@ -12,16 +12,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Generator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from scipy.special import logsumexp
 
 from ...blocks import conditions
-from ...blocks.log_density import EXP_ERROR, BoundedLogDensity, log_density
+from ...blocks.log_density import EXP_ERROR, BoundedLogDensity, ContestQuery, log_density
 from ...blocks.profile import ProfileQuery
-from ...blocks.region import Region
+from ...blocks.region import Background, Region
 from ...budget import Part
 from ...core import Block, Release, Scratch, Stage
 from ...ground import Ground
@@ -137,6 +137,8 @@ class RatioQuery(ProfileQuery):
 # the last only the mixture does, whatever the ratio: few points, and so little noise.
 RATIOS = np.array([-6.0, -3.0, -1.0, 0.0, 1.0, 3.0, 6.0])
 LEAST, MOST = 0.005, 0.995
+# No record says more than so many nats in a contest.
+_LIMIT = 4.0
 # Of what the preamble leaves of a budget: the question how large a background should be.
 _SHARE = 0.02
 # With full covariances of more columns than this, the question would take longer than the fit.
@@ -175,3 +177,18 @@ def forecast_weight(d: int, multiplier: float, count: float) -> float:
     """
     q = 6 * math.sqrt(3 * d) * multiplier / count
     return float(np.clip(q * q / (1 + q * q), LEAST, MOST))
+
+
+def contest(mixture: Mixture, one: Mixture, ground: Ground) -> Generator[Stage, Release[Any], bool]:
+    """Whether records are more likely under a mixture than under one Gaussian; generates a stage.
+
+    By more than a mixture gains on records it was fitted to (Akaike). Both are in the data's
+    coordinates.
+    """
+    region, count = ground.region, ground.count
+    flat = Background(forecast_weight(region.d, ground.allowance.base, count), region)
+    both = [GaussianLogDensity(replace(m, background=flat)) for m in (mixture, one)]
+    query = ContestQuery(both[0], both[1], _LIMIT, ground.cap_weight)
+    release = yield ground.stage(query, "contest")
+    gain = float(release.statistics.total[0]) / count
+    return gain > (mixture.n_parameters - one.n_parameters) / count

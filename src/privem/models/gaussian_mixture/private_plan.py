@@ -17,8 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from ...blocks.log_density import ContestQuery
-from ...blocks.region import Background, Region
+from ...blocks.region import Region
 from ...blocks.sensitivity import MomentWeights, apart
 from ...blocks.shrinkage import clip_radius, operator_noise
 from ...budget import Allowance, Iterated, Part
@@ -51,10 +50,9 @@ from .frame import (
 from .known import Known
 from .log_density import (
     MOST_ASKED,
-    GaussianLogDensity,
     background_part,
     background_weight,
-    forecast_weight,
+    contest,
 )
 from .m_step import Prior
 from .model import Mixture
@@ -66,8 +64,8 @@ from .structure import FAR, MOST_ITERATIONS, MOST_POOLED, NEAR, Structure, choos
 # Of what the rest leaves: a grid to start from, one that sees all columns or not; the contest.
 _GRID_SHARES = (0.2, 0.05)
 _CONTEST_SHARE = 0.02
-# No record says more than so many nats in a contest.
-_LIMIT = 4.0
+# Where the frame may be off by more nats than this, a part of what is for EM looks closer first.
+_BLURRED, _CLOSER = 0.5, 1 / 3
 # The part of the iterations before the contest, and before averaging.
 _BEFORE, _SEARCH = 0.75, 0.6
 # Until iterates are averaged, steps are so much longer than EM's.
@@ -241,9 +239,14 @@ class PrivateMixturePlan(Iterated):
         known = yield from given(frame.stages())
         if self._single or (self._free and structure.single):
             return (yield from self._one_gaussian(known, structure, ground))
+        blurred = self._contested and ground.allowance.adaptive and known.loss > _BLURRED
+        rest = 1.0
+        if held(lambda: blurred):
+            known = yield from given(frame.refine(known, 1 / _CLOSER))
+            rest = 1 - _CLOSER
         overall = known.mean, known.covariance
         state = yield from given(self._started(*overall, ground))
-        em = self._em(as_type(state, structure.covariance_type), w, structure, ground)
+        em = self._em(as_type(state, structure.covariance_type), w, structure, ground, rest)
         before = em.iterations
         if self._contested:
             before -= max(1, int((1 - _BEFORE) * em.iterations))
@@ -253,12 +256,17 @@ class PrivateMixturePlan(Iterated):
             one = collapsed(found)
             if one[1].ndim == 1 and not self._flat:
                 one = one[0], np.diag(one[1])
-            ahead = yield from given(self._contest(found, copies(*one, 1), ground))
+            if blurred:
+                one = overall
+            ahead = yield from given(
+                contest(in_data(found, region), in_data(copies(*one, 1), region), ground)
+            )
             if not ahead:
                 left = em.iterations - before
                 looks = min(LOOKS, left) if ground.allowance.adaptive else left
-                known = frame.told(known, *one, em.iterations / before)
-                known = yield from frame.refine(known, em.iterations / left, looks)
+                if not blurred:
+                    known = frame.told(known, *one, em.iterations / before)
+                known = yield from frame.refine(known, em.iterations / left / rest, looks)
                 single = replace(structure, single=True, iterations=before + looks)
                 return self._as_asked(known), single
         estimate = yield from em.steps(estimate, range(before, em.iterations))
@@ -295,24 +303,6 @@ class PrivateMixturePlan(Iterated):
         same = copies(known.mean, known.covariance, self.components)
         return as_type(same, self.covariance_type)
 
-    def _contest(
-        self, mixture: Mixture, one: Mixture, ground: Ground
-    ) -> Generator[Stage, Release[Any], bool]:
-        """Whether records are more likely under a mixture than under one Gaussian.
-
-        By more than a mixture gains on records it was fitted to (Akaike).
-        """
-        region, count = ground.region, ground.count
-        weight = forecast_weight(region.d, ground.allowance.base, count)
-        flat = Background(weight, region)
-        first, second = (
-            GaussianLogDensity(replace(in_data(m, region), background=flat)) for m in (mixture, one)
-        )
-        query = ContestQuery(first, second, _LIMIT, ground.cap_weight)
-        release = yield ground.stage(query, "contest")
-        gain = float(release.statistics.total[0]) / count
-        return gain > (mixture.n_parameters - one.n_parameters) / count
-
     def _finished(self, end: Estimate, overall: tuple[Array, Array]) -> Mixture:
         """The mixture, and what becomes of components that noise has swallowed."""
         if self.covariance_type == "tied" or end.mixture.covariance_type == "tied":
@@ -327,7 +317,12 @@ class PrivateMixturePlan(Iterated):
         return MomentWeights(1.0, 1.0, 1.0, region.reach)
 
     def _em(
-        self, start: Mixture, w: MomentWeights, structure: Structure, ground: Ground
+        self,
+        start: Mixture,
+        w: MomentWeights,
+        structure: Structure,
+        ground: Ground,
+        rest: float = 1.0,
     ) -> PrivateEM[Estimate]:
         search, sharp = int(_SEARCH * structure.iterations), False
         path: SearchThenMean[Estimate] = SearchThenMean(search)
@@ -342,7 +337,7 @@ class PrivateMixturePlan(Iterated):
             search if sharp else None,
         )
         each = len(releases(self.recipe, structure.covariance_type, *start.means.shape))
-        noise = ground.noise("em", each * structure.iterations)
+        noise = ground.noise("em", each * structure.iterations / rest)
         return PrivateEM(model, Estimate(model, start), structure.iterations, lambda t: noise, path)
 
     def _alike(
