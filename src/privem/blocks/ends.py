@@ -29,7 +29,7 @@ from ..tree import Array
 from .histograms import CELLS, FINER, FINEST, HALF_OCTAVES, LEVEL_CELLS, LEVELS, LOWEST, edge
 
 # How often noise alone may stand out anywhere, in all columns together.
-_FALSE = 1e-3
+_FALSE = 1e-6
 # Sums of so many neighbouring cells are looked at.
 _WINDOWS = (1, 2, 4)
 # What stands out no further from the place than the other end, and what goes on from there.

@@ -130,7 +130,7 @@ class OctaveQuery(_Counts):
 
     centre: Array
     view: str = "persons"
-    block_rows: int = 65_536
+    block_rows: int = 16_384
     least_rows: int = 4 * CELLS
     travels = ("centre",)
 
@@ -177,7 +177,7 @@ class PlaceQuery(_Counts):
 
     width: Array
     view: str = "persons"
-    block_rows: int = 65_536
+    block_rows: int = 16_384
     least_rows: int = 4 * LEVELS * LEVEL_CELLS
     travels = ("width",)
 

@@ -93,7 +93,8 @@ class GaussianMixture(WithBackground, MixtureDensity):
     bounds : (low, high), dict, float or None
         Public limits of each feature: ``(low, high)``, each a number or a list, or by column name
         ``{"age": (0, 120), ...}``; or the radius of a ball about the origin. Records outside are
-        clipped. ``None``: estimated by noisy histograms, within the budget.
+        clipped. ``None``: found by noisy histograms, within the budget, or the fit stops with
+        :class:`~privem.BoundsNotFound`.
     mechanism : {"auto", "whitened", "joint", "ggg", "llg", "laplace"}, default="auto"
         How sums are released; ``"auto"`` is ``"whitened"`` with the structure the noise supports.
     accountant : str, default="auto"
@@ -129,6 +130,9 @@ class GaussianMixture(WithBackground, MixtureDensity):
         The statement; ``"single"``, ``"tied"`` or ``covariance_type``.
     bounds_ : (low, high), private fits and those with a background
         The bounds used.
+    outside_ : float
+        Private fits without given bounds only: at most that share of the records lies outside of
+        what was found, in any column.
     converged_ : bool, exact fits only
     lower_bound_ : float, exact fits only
         Mean log-likelihood (with a prior: plus the mean log prior density) at the last E-step.

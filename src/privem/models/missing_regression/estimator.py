@@ -102,6 +102,9 @@ class MissingCovariateRegression(TargetDensity, GradientEstimator):
         Private fits only: as given or found.
     n_iter_ : int
     privacy_, bounds_, target_bounds_ : private fits only
+    outside_ : float
+        Private fits without given bounds only: at most that share of the records lies outside of
+        what was found, in any column.
     structure_ : {"full"}, private fits only
     lower_bound_, converged_ : exact fits only
     n_features_in_, feature_names_in_ : as in scikit-learn

@@ -71,6 +71,9 @@ class PoissonMixture(Synthetic, Components, DensityMixin, PrivatelyScored):  # t
         The expected count of each column in each component.
     n_iter_ : int
     privacy_, bounds_, structure_ : private fits only
+    outside_ : float
+        Private fits without given bounds only: at most that share of the records lies outside of
+        what was found, in any column.
         The statement; the bounds used; ``"single"`` where the noise drowns any mixture, else
         ``"full"``.
     converged_, lower_bound_ : exact fits only

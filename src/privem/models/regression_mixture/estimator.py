@@ -78,6 +78,9 @@ class RegressionMixture(TargetDensity):
         Private fits only: ``"single"`` if the noise is too large for a mixture; all components
         are then the same regression.
     privacy_, bounds_, target_bounds_ : private fits only
+    outside_ : float
+        Private fits without given bounds only: at most that share of the records lies outside of
+        what was found, in any column.
     lower_bound_, converged_ : exact fits only
     n_features_in_, feature_names_in_ : as in scikit-learn
     feature_types_in_ : list of str, the declared type of each feature

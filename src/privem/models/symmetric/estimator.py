@@ -102,6 +102,9 @@ class SymmetricMixture(Synthetic, Components, SymmetricEstimator):
     noise_variance_ : float
     n_iter_ : int
     privacy_, bounds_ : private fits only
+    outside_ : float
+        Private fits without given bounds only: at most that share of the records lies outside of
+        what was found, in any column.
     structure_ : {"full", "lost"}
         Private fits only: ``"lost"`` if the start's direction, and so the result, is mostly noise.
     lower_bound_, converged_ : exact fits only
@@ -218,6 +221,9 @@ class SymmetricRegressionMixture(TargetDensity, SymmetricEstimator):
     noise_variance_ : float
     n_iter_ : int
     privacy_, bounds_, target_bounds_ : private fits only
+    outside_ : float
+        Private fits without given bounds only: at most that share of the records lies outside of
+        what was found, in any column.
     structure_ : {"full", "lost"}
         Private fits only: ``"lost"`` if the start's direction, and so the result, is mostly noise.
     lower_bound_, converged_ : exact fits only
