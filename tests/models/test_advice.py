@@ -91,7 +91,7 @@ def test_alike_is_within_two_standard_errors() -> None:
             self.tables_ = [np.zeros((3, 1)), np.zeros((3, 2))]
             self._errors = errors
 
-        def _rough_errors(self) -> dict[str, object]:
+        def _rough_errors(self, draws: int) -> dict[str, object]:
             zeros = [np.zeros((3, 1)), np.zeros((3, 2))]
             return {"rates_": np.full((3, 1), self._errors), "tables_": zeros}
 

@@ -93,14 +93,12 @@ def _describe(estimator: Any, model: Declaration, summary: dict[str, Any]) -> li
     facts |= {"columns": len(summary["columns"])}
     facts |= {"target": summary["target"]} if "target" in summary else {}
     noise = summary["parameters"].get("noise_variance")
-    if isinstance(noise, float):
-        error = float(errors["noise_variance_"]) if errors else 0.0
-        facts["noise variance"] = with_error(noise, error) if error else f"{noise:.6g}"
-    facts |= {
-        key.replace("_", " "): f"{value:.6g}"
-        for key, value in model.figures(estimator, summary.get("total_weight")).items()
-        if isinstance(value, float)
-    }
+    figures = model.figures(estimator, summary.get("total_weight"))
+    for key, value in ({"noise_variance": noise} | figures).items():
+        if isinstance(value, float):
+            error = float(errors.get(f"{key}_", 0.0))
+            said = with_error(value, error) if error else f"{value:.6g}"
+            facts[key.replace("_", " ")] = said
     converged = {True: " (converged)", False: " (NOT converged)", None: ""}
     facts |= {"iterations": f"{summary['iterations']}{converged[summary.get('converged')]}"}
     facts |= {"time": f"{summary['seconds']:.2f} s"} if "seconds" in summary else {}

@@ -34,7 +34,6 @@ from .warnings import WithLineage, at_end
 
 # How often noise is drawn: a standard error is then known to an eighth of itself.
 _DRAWS = 32
-_GLANCE = 5
 # Fewer, where it would take long: for so many parameters, or where a model says so.
 _FEWEST, _MANY = 8, 2**20
 # The draws are always the same: the result is a function of what was released.
@@ -177,9 +176,10 @@ class WithUncertainty(WithLineage):
             raise ValueError("this model was saved before standard errors were: fit it again")
         return dict(self._uncertainty)
 
-    def _rough_errors(self) -> dict[str, Any]:
-        """The same from a few draws: a number over one of these has the variance it should have."""
-        return standard_errors(self, self._played, _GLANCE, math.sqrt(_GLANCE / (_GLANCE - 2)))
+    def _rough_errors(self, draws: int) -> dict[str, Any]:
+        """The same from a few draws: noise over these has a variance of one, if it has any."""
+        factor = math.sqrt(draws / (draws - 2)) if draws > 2 else 1.0
+        return standard_errors(self, self._played, draws, factor)
 
     def _without_releases(self) -> Self:
         """The model with standard errors in place of the releases they are computed from."""

@@ -33,6 +33,10 @@ from ..accounting import Gaussian, mu_for
 from ..accounting import epsilon as epsilon_of
 from ..tree import Array
 
+# Components that differ by so many standard errors, from two draws of noise, can be told apart;
+# others are looked at with a few more.
+_GLANCE, _LOOK, _FAR, _MANY = 2, 6, 6.0, 40
+
 _waiting: ContextVar[list[tuple[str, type[Warning]]]] = ContextVar("_waiting")
 
 
@@ -92,9 +96,13 @@ def say_alike(
     """
     values = _rows(model, names)
     pairs = np.argwhere(np.triu(np.ones((len(values),) * 2, bool) if near is None else near, 1))
+    if len(pairs):
+        z = _differences(values, _rows(model._rough_errors(_GLANCE), names), pairs)
+        # Of many parameters it is enough that one in ten differs.
+        pairs = pairs[np.quantile(z, 0.9 if z.shape[1] > _MANY else 0.5, axis=1) < _FAR]
     if not len(pairs):
         return
-    z = _differences(values, _rows(model._rough_errors(), names), pairs)
+    z = _differences(values, _rows(model._rough_errors(_LOOK), names), pairs)
     alike = np.mean(z**2, axis=1) <= 1 + 2 * math.sqrt(2 / z.shape[1])
     if alike.any():
         advise_at_end(
