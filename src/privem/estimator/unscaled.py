@@ -31,7 +31,9 @@ def unlike_standard_normal(region: Region | None, names: Sequence[str]) -> list[
         return []
     low, high = region.sides
     centred = (low <= -_ROOM) & (high >= _ROOM) & ~off_centre(region)
-    odd = ~centred | ((high - low) / 2 > _WIDE)
+    # A ball about many columns is as large as they are together.
+    wide = _WIDE * np.sqrt(region.d) if region.ball else _WIDE
+    odd = ~centred | ((high - low) / 2 > wide)
     if region.ball:
         return [f"all (within {region.scale[0]:g} of the origin)"] if odd.any() else []
     return [

@@ -317,6 +317,17 @@ def test_bounds_that_cannot_be_standard_normal_are_said(bounds, target, words):
         assert ("intercept" in text) == any("intercept" in word for word in words)
 
 
+def test_bounds_that_were_found_are_said_too():
+    X, y, _ = drawn(5000)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        MissingCovariateRegression(epsilon=4.0).fit(X, y)
+    with pytest.warns(
+        UserWarning, match=r"assumes covariates .* of all \(within [\d.]+ of the origin"
+    ):
+        MissingCovariateRegression(epsilon=4.0).fit(100 * X, y)
+
+
 def test_bounds_that_can_are_not(tmp_path):
     for bounds in (6.0, (-4, 6), {"age": (-3, 3), "bmi": (-20, 20)}):
         with warnings.catch_warnings():

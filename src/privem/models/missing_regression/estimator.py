@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -14,7 +15,7 @@ from ...data.table import Table
 from ...em import Fit
 from ...estimator.density import OfBlock, TargetDensity
 from ...estimator.unscaled import off_centre, unlike_standard_normal
-from ...estimator.warnings import advise
+from ...estimator.warnings import advise, advise_at_end
 from ...parameters import check_array_shape
 from ...tree import Array
 from ..symmetric.base import GradientEstimator
@@ -156,12 +157,16 @@ class MissingCovariateRegression(TargetDensity, GradientEstimator):
     def _set_private(self, result: GradientFit) -> None:
         super()._set_private(result)
         self.missing_probability_ = result.missing
+        if self.bounds is None:  # bounds that were found say as much as those that are given
+            self._warn_unscaled(result.ground.region, None, advise_at_end)
 
     def _known(self, plan: Any, terms: Terms) -> dict[str, str]:
         given = {} if self.missing_probability is None else {"missing_probability": "given"}
         return super()._known(plan, terms) | given
 
-    def _warn_unscaled(self, region: Region | None, target: Region | None) -> None:
+    def _warn_unscaled(
+        self, region: Region | None, target: Region | None, say: Callable[[str], None] = advise
+    ) -> None:
         """From the public bounds alone: columns that cannot be what the model takes them for."""
         odd = [] if self.method == "moments" else unlike_standard_normal(region, self._called())
         said = [f"covariates that are standard normal, unlike the bounds of {', '.join(odd)}"]
@@ -169,7 +174,7 @@ class MissingCovariateRegression(TargetDensity, GradientEstimator):
         if target is not None and off_centre(target).any():
             said.append("a target with mean zero (there is no intercept), unlike target_bounds")
         if said:
-            advise(
+            say(
                 f"MissingCovariateRegression assumes {'; and '.join(said)}. Centre and scale by "
                 "public means and deviations first, bounds too, or the coefficients mean nothing",
             )
