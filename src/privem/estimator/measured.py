@@ -78,7 +78,7 @@ def rounded(value: float, deviation: float, digits: int = 2) -> tuple[str, str]:
     >>> rounded(48353.91, 1743.0), rounded(-0.123456, 0.00456)
     (('48,400', '1,700'), ('-0.1235', '0.0046'))
     >>> rounded(1.23456e-7, 4e-9), rounded(0.5, 0.0)
-    (('1.235e-07', '4e-09'), ('0.5', '0'))
+    (('1.23e-07', '4e-09'), ('0.5', '0'))
     """
     if not (math.isfinite(deviation) and 0 < deviation < 1e15 and abs(value) < 1e15):
         return f"{value:.4g}", f"{deviation:.{digits}g}"

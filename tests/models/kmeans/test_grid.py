@@ -8,7 +8,7 @@ from sklearn.cluster import KMeans as Peer
 
 from privem.blocks.region import Region
 from privem.core import Block, Scratch
-from privem.models.kmeans.grid import _CORE, GridQuery, _cut, _to_simplex, weighted_kmeans
+from privem.models.kmeans.grid import _CORE, GridQuery, _cut, to_simplex, weighted_kmeans
 
 NEIGHBOURS = {"add-remove": 1.0, "replace-one": np.sqrt(2.0)}
 UP = 1 + 2.0**-39
@@ -109,7 +109,7 @@ def test_nearest_probabilities() -> None:
     rng = np.random.default_rng(3)
     for size in (1, 2, 50):
         values = rng.standard_normal(size)
-        found = _to_simplex(values)
+        found = to_simplex(values)
         assert found.min() >= 0
         assert found.sum() == pytest.approx(1.0)
         other = rng.dirichlet(np.ones(size), 2000)

@@ -26,6 +26,7 @@ from ...budget import Part
 from ...core import Block, Release, Scratch, Stage
 from ...ground import Ground
 from ...tree import Array
+from ..kmeans.grid import to_simplex
 from .model import Mixture
 
 # Far beyond any record, and still a number when whitened and squared.
@@ -137,6 +138,8 @@ class RatioQuery(ProfileQuery):
 # the last only the mixture does, whatever the ratio: few points, and so little noise.
 RATIOS = np.array([-6.0, -3.0, -1.0, 0.0, 1.0, 3.0, 6.0])
 LEAST, MOST = 0.005, 0.995
+# Nats of a record that a smaller background may cost: so many, and so many for each column.
+_SPARED = (0.05, 0.025)
 # No record says more than so many nats in a contest.
 _LIMIT = 4.0
 # Of what the preamble leaves of a budget: the question how large a background should be.
@@ -154,18 +157,22 @@ def background_weight(mixture: Mixture, ground: Ground) -> Generator[Stage, Rele
     """The weight of a background beneath a mixture in the data's coordinates; generates a stage."""
     query = RatioQuery(mixture, ground.region, RATIOS, ground.cap_weight)
     release = yield ground.stage(query, "background")
-    return weight_of(release.statistics.counts, release.spread, ground.count)
+    d = ground.region.d
+    return weight_of(release.statistics.counts, release.spread, ground.count, d)
 
 
-def weight_of(counts: Array, deviation: float, count: float) -> float:
+def weight_of(counts: Array, deviation: float, count: float, d: int) -> float:
     """The weight of a background, from the profile over :data:`RATIOS` and its noise.
 
-    The weight that makes the records most likely, and a deviation of it more: a background that is
-    too small may cost any number of nats, one that is too large costs what it takes.
+    The smallest weight under which records are all but as likely as they can be, and a deviation of
+    it more: a background that is too small may cost any number of nats, but records drawn from it
+    have none of the data's means. Columns that fill their bounds would have most of it for little.
     """
     tried = 1 / (1 + np.exp(np.linspace(math.log(1 / LEAST - 1), math.log(1 / MOST - 1), 401)))
     gains = np.log(tried[:, None] + (1 - tried)[:, None] * np.exp(RATIOS))
-    best = float(tried[np.argmax(gains @ counts)])
+    values = gains @ to_simplex(counts / count)
+    spared = _SPARED[0] + _SPARED[1] * d
+    best = float(tried[np.argmax(values >= values.max() - spared)])
     return float(np.clip(best + math.sqrt(2.0) * deviation / count, LEAST, MOST))
 
 

@@ -36,6 +36,8 @@ _TAILS = (2.5, 3.0, 4.0, 6.0, 12.0, 400.0)
 _BELIEFS = (0.05, 0.08, 0.12, 0.15, 0.15, 0.45)
 # Average values looked at, in quarters of a doubling: a factor of e either way is nothing special.
 _LEVELS = 2.0 ** np.arange(-6.0, 6.01, 0.25)
+# The most that a background takes from a Gaussian.
+_FEW = 0.05
 # Weights of a background, and rounds of EM for it.
 _LEAST_WEIGHT, _MOST_WEIGHT, _ROUNDS = 0.001, 0.3, 50
 # Far outliers count if so many deviations of noise do not explain them, within so many points.
@@ -173,10 +175,12 @@ class Radii:
         """Of those records that a Gaussian explains, above a uniform background.
 
         By EM for the background's weight and the level of the Gaussian, on the grid. ``height``:
-        logarithm of the density of a Gaussian of level one at its middle, over the background's.
+        logarithm of the density of a Gaussian of level one at its middle, over the background's. A
+        background is for a few records: if it explains more, they are the data's (the ones of a
+        column of zeros and ones), and the Gaussian is of all records.
         """
         level, weight = self.level, _LEAST_WEIGHT
-        owned = np.ones(len(self.grid))
+        owned, explained = self.shares, 1.0
         for _ in range(_ROUNDS):
             ratio = (
                 math.log(1 / weight - 1) + height - d / 2 * (math.log(level) + self.grid / level)
@@ -185,7 +189,9 @@ class Radii:
             explained = float(owned.sum())
             weight = float(np.clip(1 - explained, _LEAST_WEIGHT, _MOST_WEIGHT))
             level = max(float(owned @ self.grid) / max(explained, 1e-300), self.level / 100)
-        return replace(self, shares=owned / max(float(owned.sum()), 1e-300))
+        if explained < 1 - _FEW:
+            return self
+        return replace(self, shares=owned / explained)
 
     def within(self, limit: float) -> tuple[float, float]:
         """The average of min(v, limit), and how uncertain it is as a part of that of v."""

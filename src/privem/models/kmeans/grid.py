@@ -266,7 +266,7 @@ class GridStart:
         least = sigma * math.sqrt(2 * math.log(max(query.size, 2)))
         away = np.where(far & (counts < least), 0.0, counts - prior)
         kept = max(0.0, 1.0 - query.size * sigma**2 / max(float(away @ away), 1e-300))
-        return _to_simplex((prior + kept * away) / self.ground.count), kept
+        return to_simplex((prior + kept * away) / self.ground.count), kept
 
     def _points(
         self, query: GridQuery, used: NDArray[np.bool_], deviations: Array, axes: Array
@@ -303,7 +303,7 @@ def _tail(at: float, end: float, step: float) -> list[float]:
     return found
 
 
-def _to_simplex(values: Array) -> Array:
+def to_simplex(values: Array) -> Array:
     """The nearest probabilities: all of it lowered by as much, and what is negative set to zero."""
     ordered = np.sort(values)[::-1]
     excess = (np.cumsum(ordered) - 1.0) / np.arange(1, len(values) + 1)
