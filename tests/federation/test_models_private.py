@@ -107,7 +107,7 @@ def test_releases_are_all_there_is(case, protection):
 @pytest.mark.parametrize("tau", [None, 4.0])
 @pytest.mark.parametrize("protection", SHARED)
 def test_a_private_mean(protection, tau):
-    X = np.tile(CASES["SymmetricMixture"].data()[0], (4, 1))
+    X = np.tile(CASES["SymmetricMixture"].data()[0], (10, 1))
     parties = [Party(X[i::4], f"party {i}") for i in range(4)]
     federation = Federation(parties, protection=protection)
     mean = private_mean(federation, epsilon=8.0, tau=tau)

@@ -78,7 +78,7 @@ def test_shared_noise_of_ten_honest_parties_is_central_noise(blobs):
 )
 @pytest.mark.parametrize("model", ESTIMATORS, ids=lambda m: f"{type(m).__name__}-{m.mechanism}")
 def test_the_statement_accounts_for_every_estimator(blobs, model, terms, shared):
-    federation = federate(split(np.tile(blobs, (4, 1)), "even"), **terms)
+    federation = federate(split(np.tile(blobs, (10, 1)), "even"), **terms)
     statement, releases = fit(model, federation)
     assert statement.spent <= 6.0
     assert statement.recount() == statement.spent

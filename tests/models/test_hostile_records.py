@@ -40,7 +40,7 @@ from privem.noise.discrete import Discrete
 from privem.tree import ravel
 
 N = 60
-MANY = 6000  # so that bounds can be found
+MANY = 20_000  # so that bounds can be found
 WIDE, NARROW = LARGEST * (1 - 2.0**-50), SMALLEST * 2
 BOUNDS: dict[str, Any] = {
     "wide ball": WIDE,

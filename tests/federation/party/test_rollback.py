@@ -66,7 +66,7 @@ MODELS = {
 @pytest.mark.parametrize("model", MODELS.values(), ids=MODELS.keys())
 def test_a_party_restored_from_a_backup_repeats_itself(blobs, protection, model):
     """From before the run, and from every state within it; ciphertexts are fresh, not numbers."""
-    parts = split(np.tile(blobs, (4, 1)), "even")
+    parts = split(np.tile(blobs, (10, 1)), "even")
     transport = fitted(model, parts, protection)
     name, story = "party 1", transport.seen["party 1"]
     assert len({kept.tobytes() for *_, kept in story if kept is not None}) > 2
@@ -84,8 +84,8 @@ def test_a_party_restored_from_a_backup_repeats_itself(blobs, protection, model)
 
 
 def test_the_rows_that_stand_for_persons_are_drawn_again_as_they_were(blobs):
-    parts = split(np.tile(blobs, (20, 1)), "even")
-    owners = np.arange(3000) // 5
+    parts = split(np.tile(blobs, (50, 1)), "even")
+    owners = np.arange(7500) // 5
     model = KMeans(2, epsilon=4.0, n_iter=1, random_state=0)
     transport = fitted(model, parts, "plain", party={"groups": owners})
     party = Party(parts[1], "party 1", groups=owners).restore(transport.first["party 1"])
