@@ -18,7 +18,6 @@ from privem.blocks.shrinkage import (
     stands_out,
 )
 from privem.linalg import smat
-from privem.models.factor_analysis.query import NoisyMoments
 
 
 def noise(d, deviation, seed):
@@ -100,22 +99,6 @@ def test_any_matrix_gives_a_valid_covariance(matrix, deviation, typical):
     assert np.isfinite(values).all()
     assert values[0] > 0.9e-3 - 1e-10
     assert values[-1] < 1.1e4
-
-
-def test_two_releases_are_as_good_as_one_with_both_budgets():
-    """Three tenths and seven tenths of 1/deviation^2 add up to the whole."""
-    rng = np.random.default_rng(6)
-    d, one, two = 40, 0.3**-0.5, 0.7**-0.5
-    looks = [
-        NoisyMoments(rng.normal(scale=2 * s, size=d), noise(d, s, seed), 2 * s, s)
-        for seed, s in enumerate((one, two))
-    ]
-    both = looks[0].averaged(looks[1])
-    assert both.noise == pytest.approx(1.0)
-    assert both.mean_noise == pytest.approx(2.0)
-    # The Frobenius norm is that of d (d + 1)/2 svec entries.
-    assert np.linalg.norm(both.second) == pytest.approx(math.sqrt(d * (d + 1) / 2), rel=0.1)
-    assert np.linalg.norm(both.mean) == pytest.approx(2 * math.sqrt(d), rel=0.4)
 
 
 @pytest.mark.parametrize("d", [1, 2, 7])

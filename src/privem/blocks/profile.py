@@ -11,8 +11,8 @@ exactly, as the inner product with the profile (:meth:`Profile.total`): sum v, s
 are attained. Weights and persons multiply it by the cap (:mod:`privem.blocks.sensitivity`).
 
 *Rounding.* h is continuous: between two points it moves by sqrt(2) |dv| / (g_{j+1} - g_j), so by at
-most sqrt(2) e / s if v is off by e, where s is the smallest spacing, and never by more than
-sqrt(2). (A count of cells is not: a last digit moves a record to another cell.) A value may
+most sqrt(2) e / s if v is off by e, where s is the smallest spacing around it, and never by more
+than sqrt(2). (A count of cells is not: a last digit moves a record to another cell.) A value may
 therefore come from exp or a matrix product, whose last digits depend on a record's place in a
 block, as long as the query bounds by how much. In computing h, v - g_j, the spacing, their quotient
 and its difference from one are each rounded once: as 0 <= a <= 1, h errs by less than gamma_8. The
@@ -117,12 +117,16 @@ def believed(counts: Array, family: Array, deviation: float, count: float, doubt
 class ProfileQuery(ABC):
     """Abstract base of queries for the profile of a number that each record has.
 
-    Subclasses are frozen dataclasses with fields ``grid``, ``cap_weight`` and ``block_rows``.
+    Subclasses are frozen dataclasses with fields ``grid`` and ``cap_weight``.
     """
 
     grid: Array
     cap_weight: float
-    block_rows: int
+
+    @property
+    @abstractmethod
+    def block_rows(self) -> int:
+        """Rows per call."""
 
     @abstractmethod
     def values(self, block: Block, scratch: Scratch) -> Array:
@@ -130,12 +134,13 @@ class ProfileQuery(ABC):
 
     @property
     @abstractmethod
-    def value_error(self) -> float:
+    def value_error(self) -> float | Array:
         """How far a value within the grid may be from a function of the record alone.
 
-        Zero where it is computed by correctly rounded operations on single numbers, in a fixed
-        order: what is summed is then defined by the value as computed. Values beyond the grid are
-        clamped to its ends and may be off by more, as long as they stay beyond.
+        One number, or one for each piece that this function's value may lie in, (J,). Zero where it
+        is computed by correctly rounded operations on single numbers, in a fixed order: what is
+        summed is then defined by the value as computed. Values beyond the grid are clamped to its
+        ends and may be off by more, as long as they stay beyond.
         """
 
     @property
@@ -155,8 +160,11 @@ class ProfileQuery(ABC):
 
     def rounding(self, rows: float) -> float:
         """Values that are off, and roundings in a block's sum; see above."""
-        moved = self.value_error / float(np.diff(self.grid).min())
-        return rows * (math.sqrt(2.0) * min(moved, 1.0) + gamma(self.block_rows + 64))
+        # A value that is off by less than the pieces beside its own are wide is in one of these.
+        steps = np.pad(np.diff(self.grid), 1, mode="edge")
+        near = np.minimum(np.minimum(steps[:-2], steps[2:]), steps[1:-1])
+        moved = float(np.max(np.minimum(self.value_error / near, 1.0)))
+        return rows * (math.sqrt(2.0) * moved + gamma(self.block_rows + 64))
 
     def check_profile(self) -> None:
         """A grid of at least two points, increasing by steps that can be divided by; and a cap."""

@@ -87,9 +87,9 @@ class FactorAnalysis(
         ``"gdp" "zcdp" "zcdp-loose" "rdp" "pld" "moments" "advanced" "advanced-classical" "linear"
         "linear-classical"``.
     mechanism : {"auto", "whitened", "joint"}, default="auto"
-        ``"joint"`` releases the second moment once, as Park et al. 2017 do; ``"whitened"`` a second
-        time in the frame of the first. ``"auto"`` does so if the noise is small, up to 1024
-        features.
+        ``"joint"`` releases the second moment once, as Park et al. 2017 do; ``"whitened"`` finds
+        where the records lie first, as ``GaussianMixture(1)`` does. ``"auto"``: the latter, up to
+        1024 features.
     n_jobs : int, optional
         Number of threads over blocks of rows; ``None`` uses as many as BLAS would.
 
@@ -159,7 +159,7 @@ class FactorAnalysis(
     def _private_plan(self, table: Table, terms: Terms) -> PrivateCovariancePlan:
         d = self.n_features_in_
         steps = self._steps()
-        # With very many features a second look would need a d x d frame, and seldom be sharp.
+        # With very many features, whitening takes longer than it is worth.
         recipe = "joint" if self.mechanism == "auto" and d > _MOST_FRAMED else self.mechanism
         preamble = self._preamble(table, terms)
         return PrivateCovariancePlan(preamble, recipe, steps, self.background)

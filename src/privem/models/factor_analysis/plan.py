@@ -8,7 +8,7 @@ the n x n Gram matrix of the rows. That one would need the rows themselves in on
 of rows of different parties. Columns are divided by their deviations meanwhile, so that columns of
 small numbers keep their digits.
 
-*Privately*: the second moment is released once or twice; every iteration after it is free.
+*Privately*: one private Gaussian, or the second moment once; every iteration after it is free.
 """
 
 from __future__ import annotations
@@ -22,17 +22,21 @@ import numpy as np
 from ...blocks.krylov import ProductsQuery
 from ...blocks.moments import Frame, FramePlan
 from ...blocks.sensitivity import MomentWeights
-from ...blocks.shrinkage import clip_radius, consistency
 from ...budget import Allowance, Part
 from ...core import Release, Stage
 from ...ground import Ground, Preamble, PrivateFit
 from ...noise.exact import Exact
-from ...tape import held
+from ...tape import given
 from ...tree import Array
-from ..gaussian_mixture.frame import frame_parts
+from ..gaussian_mixture.frame import (
+    LOOKS,
+    PrivateGaussian,
+    for_columns,
+    frame_size,
+    gaussian_parts,
+)
 from ..gaussian_mixture.log_density import MOST_ASKED, background_part, background_weight
 from ..gaussian_mixture.model import Mixture
-from ..gaussian_mixture.query import BoundedQuery
 from .model import Covariance, FactorFit, FactorSteps, LowRank, Whole
 from .query import BoundedMomentsQuery, NoisyMoments
 
@@ -89,11 +93,6 @@ class CovariancePlan:
 
 
 FACTOR_RECIPES = {"whitened": "gaussian", "joint": "gaussian"}
-_FRAME_SHARES = (0.3, 0.7)
-# A second look, in the frame of the first, is worth its budget where the noise of each of its
-# numbers is below this, against variances of about one (measured in experiments/factors).
-_SHARP = 0.7
-
 
 # The mean in the data's coordinates, and what follows from the covariance.
 Factors = tuple[Array, FactorFit]
@@ -103,13 +102,10 @@ Factors = tuple[Array, FactorFit]
 class PrivateCovariancePlan:
     """Count, bounds, and mean and covariance.
 
-    ``"joint"`` is one release about the region's centre; ``"whitened"`` is two, the
-    second in the frame of the first: more accurate where the region is much wider than the data and
-    the noise is small. ``"auto"`` looks once, and then decides from the noise level alone whether
-    to look closer or to repeat the same look and average, which is as good as one of both budgets.
-    ``steps``: what follows the covariance, and is free. ``background``: whether the fit asks how
-    large a uniform background should be; ``"auto"``: if it is not ``"joint"``, up to so many
-    columns that asking takes less time than the moments do.
+    ``"joint"`` is one release about the region's centre; ``"whitened"`` is the private Gaussian of
+    :mod:`privem.models.gaussian_mixture.frame`. ``steps``: what follows the covariance, and is
+    free. ``background``: whether the fit asks how large a uniform background should be; ``"auto"``:
+    if it is not ``"joint"``, up to so many columns that asking takes less time than the moments do.
     """
 
     preamble: Preamble
@@ -120,13 +116,15 @@ class PrivateCovariancePlan:
     def parts(self) -> list[Part]:
         """How the budget is shared out."""
         d, left = self.preamble.d, 1.0 - self.preamble.share()
-        size = 1 + d + d * (d + 1) // 2
-        shares = (1.0,) if self.recipe == "joint" else _FRAME_SHARES
         parts = self.preamble.parts()
         if self._above:
             parts.append(background_part(left))
             left -= parts[-1].share
-        return parts + frame_parts(left, shares, [size] * len(shares))
+        if self.recipe != "joint":
+            parts += (frame := gaussian_parts(left, d))
+            left -= sum(part.share for part in frame)
+        looks = 1 if self.recipe == "joint" else LOOKS
+        return [*parts, Part("em", left, [("gaussian", frame_size(d, False))] * looks)]
 
     @property
     def _above(self) -> bool:
@@ -139,17 +137,8 @@ class PrivateCovariancePlan:
         """Generate the stages."""
         ground = yield from self.preamble.stages(allowance)
         region = ground.region
-        auto = self.recipe == "auto"
-        closer = self.recipe == "whitened" or (auto and held(lambda: self._sharp(ground)))
-        moments = yield from self._look(ground, "frame 1")
-        if self.recipe != "joint" and not closer:
-            moments = moments.averaged((yield from self._look(ground, "frame 2")))
-        # Records spread evenly over a box have a third of its half width squared as variance.
-        even = region.reach**2 / region.d / 3
-        mean, covariance = moments.gaussian(even, 1e-6 * even, region.reach**2)
-        if closer:
-            frame = held(lambda: (mean, covariance))
-            mean, covariance = yield from self._closer(ground, *frame)
+        found = self._joint(ground) if self.recipe == "joint" else self._gaussian(ground)
+        mean, covariance = yield from found
         mean = region.to_data(region.inside(mean[None])[0])
         covariance = covariance * np.outer(region.scale, region.scale)
         fit, weight = self.steps.fit(Whole(covariance), ground.count), 0.0
@@ -159,34 +148,19 @@ class PrivateCovariancePlan:
             weight = yield from background_weight(mixture, ground)
         return PrivateFit((mean, fit), ground, background=weight)
 
-    def _sharp(self, ground: Ground) -> bool:
-        """Whether a look in the frame of an earlier one sees more than noise; needs no data."""
-        d = self.preamble.d
-        w = MomentWeights.balanced(d, clip_radius(d), count=False)
-        sensitivity = w.l2(ground.allowance.neighbours) * self.preamble.cap_weight
-        deviation = ground.allowance.multiplier("frame 2") * sensitivity / (w.w2 * ground.count)
-        return deviation < _SHARP
+    def _gaussian(self, ground: Ground) -> Generator[Stage, Release[Any], tuple[Array, Array]]:
+        gaussian = PrivateGaussian(for_columns(ground), background=self._above)
+        known = yield from given(gaussian.stages())
+        known = yield from gaussian.refine(known)
+        return known.mean, known.covariance
 
-    def _look(self, ground: Ground, part: str) -> Generator[Stage, Release[Any], NoisyMoments]:
+    def _joint(self, ground: Ground) -> Generator[Stage, Release[Any], tuple[Array, Array]]:
         """The moments in unit coordinates: nothing is clipped but to the region."""
-        w = MomentWeights.balanced(self.preamble.d, ground.region.reach, count=False)
-        query = BoundedMomentsQuery(ground.region, w, self.preamble.cap_weight)
-        release = yield ground.stage(query, part)
-        return NoisyMoments.of(release, w, ground.count)
-
-    def _closer(
-        self, ground: Ground, centre: Array, covariance: Array
-    ) -> Generator[Stage, Release[Any], tuple[Array, Array]]:
-        """The moments again, in coordinates whitened by what is known already."""
-        d = self.preamble.d
-        r = clip_radius(d)
-        w = MomentWeights.balanced(d, r, count=False)
-        mixture = Mixture("full", np.ones(1), centre[None], covariance[None])
-        query = BoundedQuery(
-            mixture, ground.region, w, "whitened", ground.rows, self.preamble.cap_weight
-        )
-        release = yield ground.stage(query, "frame 2")
+        region = ground.region
+        w = MomentWeights.balanced(region.d, region.reach, count=False)
+        query = BoundedMomentsQuery(region, w, self.preamble.cap_weight)
+        release = yield ground.stage(query, "em")
+        # Records spread evenly over a box have a third of its half width squared as variance.
+        even = region.reach**2 / region.d / 3
         moments = NoisyMoments.of(release, w, ground.count)
-        mean, white = moments.gaussian(1.0, 0.02, 1e3, consistency(d, r))
-        lower = np.linalg.cholesky(covariance)
-        return centre + lower @ mean, lower @ white @ lower.T
+        return moments.gaussian(even, 1e-6 * even, region.reach**2)

@@ -88,37 +88,22 @@ class NoisyMoments:
 
     @classmethod
     def of(cls, release: Release[Any], weights: MomentWeights, count: float) -> NoisyMoments:
-        """From a release of sums with these weights; those of a mixture have one component."""
-        total, second = (
-            np.reshape(sums, -1) for sums in (release.statistics.total, release.statistics.second)
-        )
+        """From a release of sums with these weights."""
+        total, second = release.statistics.total, release.statistics.second
         first, square = weights.w1 * count, weights.w2 * count
         deviation = release.spread
         return cls(
             total / first, smat(second / square, len(total)), deviation / first, deviation / square
         )
 
-    def averaged(self, other: NoisyMoments) -> NoisyMoments:
-        """Two releases of the same moments: together as good as one with the noise of both."""
-        mine = other.noise**2 / (self.noise**2 + other.noise**2)
-        return NoisyMoments(
-            mine * self.mean + (1 - mine) * other.mean,
-            mine * self.second + (1 - mine) * other.second,
-            math.hypot(mine * self.mean_noise, (1 - mine) * other.mean_noise),
-            math.hypot(mine * self.noise, (1 - mine) * other.noise),
-        )
-
-    def gaussian(
-        self, typical: float, low: float, high: float, stretch: float = 1.0
-    ) -> tuple[Array, Array]:
+    def gaussian(self, typical: float, low: float, high: float) -> tuple[Array, Array]:
         """Mean and covariance with the noise taken out as far as its known size allows.
 
-        ``typical, low, high`` are variances, see :func:`privem.blocks.shrinkage.clean`; ``stretch``
-        divides the second moment: what clipping left of it.
+        ``typical, low, high`` are variances, see :func:`privem.blocks.shrinkage.clean`.
         """
         # The square of a noisy mean has a bias as large as its noise, d deviations squared. What
         # noise leaves of it by chance is drawn to the origin, which it is not typically far from.
         mean = james_stein(self.mean[None], np.full(1, self.mean_noise**2))[0]
         mean = mean * (typical / (typical + self.mean_noise**2))
-        covariance = self.second / stretch - np.outer(mean, mean)
-        return mean, clean(covariance, self.noise / stretch, typical, low, high)
+        covariance = self.second - np.outer(mean, mean)
+        return mean, clean(covariance, self.noise, typical, low, high)

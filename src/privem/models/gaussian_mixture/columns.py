@@ -7,7 +7,8 @@ grid from -1 to 1 (:mod:`privem.blocks.profile`), for each of d columns.
 end to end: its squared norm is at most d, and inner products of two such are not negative. So L2
 is sqrt(d) for adding or removing a record, sqrt(2 d) for replacing one, times the cap on weights;
 both are attained. *Rounding*: coordinates are a record's own (:class:`Region`), and so is their
-quotient by the limit. What is left is that of each h and of sums, sqrt(d) times that of one.
+place on the grid, which is a product, a sum and what is left of it below the point. What remains is
+that of each h and of sums, sqrt(d) times that of one.
 
 Moments of the same records would have noise in proportion to the square of the region's width. That
 of a profile is in proportion to nothing but the number of columns: it finds a narrow bulk in a wide
@@ -26,7 +27,7 @@ import numpy as np
 from scipy.special import ndtr
 
 from ...blocks import conditions
-from ...blocks.profile import add_hats, believed, hats
+from ...blocks.profile import believed, hats
 from ...blocks.region import Region
 from ...blocks.sensitivity import capped, one_group
 from ...core import Block, Group, Scratch
@@ -73,9 +74,21 @@ class ColumnsQuery:
         y = self.region.to_unit(block.X, scratch).T
         limit = self.region.limit
         # A column without width has one place.
-        y *= np.divide(1.0, limit, out=np.zeros_like(limit), where=limit > 0)[:, None]
+        y *= np.divide(PIECES / 2, limit, out=np.zeros_like(limit), where=limit > 0)[:, None]
+        y += PIECES / 2
+        np.clip(y, 0, PIECES, out=y)
+        below = np.minimum(y.astype(np.intp), PIECES - 1)
+        y -= below  # exactly
+        below += (np.arange(len(y)) * (PIECES + 1))[:, None]
         weight = capped(block.weight, self.cap_weight, y.shape[1])
-        return ColumnProfiles(np.stack([add_hats(v, _grid(), weight) for v in y]))
+        left = 1.0 - y
+        if weight is not None:
+            left *= weight
+            y *= weight
+        points, size = below.ravel(), self.size
+        lower = np.bincount(points, left.ravel(), minlength=size)
+        counts = lower + np.bincount(points + 1, y.ravel(), minlength=size)
+        return ColumnProfiles(np.asarray(counts, dtype=np.float64).reshape(len(y), -1))
 
     def groups(self, neighbours: str) -> list[Group]:
         """One group; the bounds are derived above."""

@@ -218,7 +218,8 @@ class Known:
         values, vectors = np.linalg.eigh(on + trust * away)
         # The largest eigenvalue of the noise that is left.
         size = math.sqrt(2 * d) * noise * float(trust[~on].mean() if d > 1 else trust[0, 0])
-        own = np.sqrt(np.einsum("ia,ij,ja->a", vectors**2, doubt, vectors**2))
+        squares = vectors**2
+        own = np.sqrt(np.sum(squares * (doubt @ squares), axis=0))
         low = np.clip(np.maximum(_OF_NOISE * size, _OF_DOUBT * own), _NARROWEST, 1.0)
         values = soften_each(values, low, _SOFT * size, 1e3)
         root = self.root @ (vectors * np.sqrt(values)) @ vectors.T
@@ -236,8 +237,12 @@ def _within(root: Array, region: Region) -> Array:
     if root.ndim == 1:
         return np.clip(root, _LEAST, limit)
     root = root / np.maximum(np.sqrt(np.sum(root**2, axis=1)) / limit, 1.0)[:, None]
-    left, sizes, right = np.linalg.svd(root)
-    return root if sizes[-1] >= _LEAST else np.asarray(left * np.maximum(sizes, _LEAST) @ right)
+    try:
+        np.linalg.cholesky(root @ root.T - _LEAST**2 * np.eye(len(root)))
+    except np.linalg.LinAlgError:
+        left, sizes, right = np.linalg.svd(root)
+        root = np.asarray(left * np.maximum(sizes, _LEAST) @ right)
+    return root
 
 
 def _factor(squares: Array, variance: Array, doubt: Array, times: float = 1.0) -> float:

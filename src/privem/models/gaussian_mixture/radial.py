@@ -25,8 +25,11 @@ from ...blocks import conditions
 from ...blocks.profile import ProfileQuery, believed, hats
 from ...blocks.region import Region
 from ...core import Block, Scratch
+from ...kernels.whitened import differences_block_rows, whiten
+from ...linalg import gamma
 from ...tree import Array
 from .model import Mixture
+from .rounding import whitened_lengths
 
 # Points of the grid up to four times the average; then one for each doubling.
 _NEAR = (0.0, 0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0, 4.0)
@@ -63,50 +66,39 @@ class RadialQuery(ProfileQuery):
     region: Region
     grid: Array
     cap_weight: float = 1.0
-    block_rows: int = 4088
     travels = ("mixture", "region", "grid", "cap_weight")
 
     @classmethod
     def all_of(cls, mixture: Mixture, region: Region, cap_weight: float) -> RadialQuery:
         """Over a grid that reaches as far as any record of the region."""
-        w, middle = np.abs(mixture.whiteners[0]), np.abs(mixture.means[0])
-        whole = region.limit + middle
-        far = float(np.sum((w @ whole if w.ndim == 2 else w * whole) ** 2)) / region.d
+        far = sum(float(part[0]) for part in whitened_lengths(mixture, region)) ** 2 / region.d
         points = list(_NEAR)
         while points[-1] < far and len(points) < _MOST_POINTS:
             points.append(2 * points[-1])
         return cls(mixture, region, np.array(points), cap_weight)
 
-    def values(self, block: Block, scratch: Scratch) -> Array:
-        """Squared whitened lengths over d.
+    @property
+    def block_rows(self) -> int:
+        """Rows per call."""
+        return differences_block_rows(self.region.d)
 
-        Unit coordinates are a record's own (:meth:`Region.place`), and what follows are sums and
-        products of single numbers in a fixed order: so are the values, wherever in a block it
-        stands.
-        """
+    def values(self, block: Block, scratch: Scratch) -> Array:
+        """Squared whitened lengths over d."""
         y = self.region.to_unit(block.X, scratch).T
         y -= self.mixture.means[0][:, None]
-        whitener = self.mixture.whiteners[0]
-        square, z, term = scratch.take("radial", (3, y.shape[1]))
-        square[:] = 0.0
-        with np.errstate(over="ignore", invalid="ignore"):
-            for j, feature in enumerate(y):
-                if whitener.ndim == 1:
-                    np.multiply(feature, whitener[j], out=z)
-                else:
-                    z[:] = 0.0
-                    for i in np.flatnonzero(whitener[j]):
-                        np.multiply(y[i], whitener[j, i], out=term)
-                        z += term
-                np.multiply(z, z, out=term)
-                square += term
-        square /= len(y)
-        return np.asarray(square)
+        z = whiten(self.mixture.whiteners[0], y)
+        return np.asarray(np.einsum("ij,ij->j", z, z) / len(z))
 
     @property
-    def value_error(self) -> float:
-        """None: values are defined as they are computed."""
-        return 0.0
+    def value_error(self) -> Array:
+        """Of a product of matrices and a sum of squares: ``docs/proofs/profile.md``, section 4."""
+        d = self.region.d
+        far = sum(float(part[0]) for part in whitened_lengths(self.mixture, self.region))
+        shift = gamma(d + 4) * far / math.sqrt(d)
+        if not shift <= 0.4 * math.sqrt(self.grid[-1]):
+            return np.full(len(self.grid) - 1, math.inf)
+        root = np.sqrt(np.append(self.grid[1:-1], 2 * self.grid[-1]))
+        return np.asarray(shift * (2 * root + shift) + gamma(d + 8) * (root + shift) ** 2)
 
     def check(self, d: int, private: bool) -> None:
         """Any one Gaussian: whatever it is, a record adds hats that sum to one."""
@@ -114,6 +106,7 @@ class RadialQuery(ProfileQuery):
         conditions.need(len(self.mixture.means) == 1)
         self.region.check(d)
         self.check_profile()
+        conditions.need(self.grid[0] >= 0)
 
 
 def most_radii() -> int:

@@ -31,6 +31,22 @@ CAP = 1400.0
 _UP = 1 + 2.0**-30
 
 
+def whitened_lengths(mixture: Mixture, region: Region) -> tuple[Array, Array]:
+    """Largest norms of ``|W_k| |y|`` and ``|W_k| |m_k|``, entries without their signs; (K,)."""
+    w, m = np.abs(mixture.whiteners), np.abs(mixture.means)
+    limit, reach = region.limit, region.reach
+    if w.ndim == 3:
+        corner = np.linalg.norm(w @ limit, axis=1)
+        # |W|_2 is at most the Frobenius norm, and the root of largest row times column sum.
+        rows, columns = w.sum(axis=2).max(axis=1), w.sum(axis=1).max(axis=1)
+        stretch = np.minimum(np.sqrt(np.sum(w * w, axis=(1, 2))), np.sqrt(rows * columns))
+        at_mean = np.linalg.norm(np.einsum("kij,kj->ki", w, m), axis=1)
+    else:
+        corner, stretch = np.linalg.norm(w * limit, axis=1), w.max(axis=1)
+        at_mean = np.linalg.norm(w * m, axis=1)
+    return np.minimum(corner, stretch * reach) * _UP, at_mean * _UP
+
+
 @dataclass(frozen=True)
 class MixtureRounding:
     """Error of the sum over records of total weight one, in L2.
@@ -54,19 +70,7 @@ class MixtureRounding:
 
     @cached_property
     def _lengths(self) -> tuple[Array, Array]:
-        """Largest norms of ``|W_k| |y|`` and ``|W_k| |m_k|``, entries without their signs; (K,)."""
-        w, m = np.abs(self.mixture.whiteners), np.abs(self.mixture.means)
-        limit, reach = self.region.limit, self.region.reach
-        if w.ndim == 3:
-            corner = np.linalg.norm(w @ limit, axis=1)
-            # |W|_2 is at most the Frobenius norm, and the root of largest row times column sum.
-            rows, columns = w.sum(axis=2).max(axis=1), w.sum(axis=1).max(axis=1)
-            stretch = np.minimum(np.sqrt(np.sum(w * w, axis=(1, 2))), np.sqrt(rows * columns))
-            at_mean = np.linalg.norm(np.einsum("kij,kj->ki", w, m), axis=1)
-        else:
-            corner, stretch = np.linalg.norm(w * limit, axis=1), w.max(axis=1)
-            at_mean = np.linalg.norm(w * m, axis=1)
-        return np.minimum(corner, stretch * reach) * _UP, at_mean * _UP
+        return whitened_lengths(self.mixture, self.region)
 
     @cached_property
     def far(self) -> float:
