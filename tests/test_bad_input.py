@@ -696,7 +696,7 @@ def _(folder):
 def check_valid(model):
     """Every fitted number finite, every covariance positive definite, predictions usable."""
     for name, value in vars(model).items():
-        if name.endswith("_") and not name.startswith(("feature_", "privacy_")):
+        if name.endswith("_") and not name.startswith(("feature_", "privacy_", "structure_")):
             assert np.isfinite(np.asarray(value, dtype=float)).all(), name
     if isinstance(model, GaussianMixture):
         covariances = model.covariances_

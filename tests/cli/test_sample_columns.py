@@ -60,7 +60,7 @@ def test_parquet_has_names_types_and_bounds_of_the_original(folder, tmp_path, mo
     values = drawn.cast(pl.Float64).to_numpy()
     assert ((values >= LOW) & (values <= HIGH)).all()
     assert values.min(axis=0)[3] == -3  # the bounds are reached, and by whole numbers
-    assert abs(drawn["member"].mean() - 0.2) < 0.08
+    assert abs(drawn["member"].mean() - 0.2) < 0.13  # a Gaussian above a half, and background
     assert abs(drawn["height"].mean() - 175) < 2
 
 

@@ -138,6 +138,8 @@ class RatioQuery(ProfileQuery):
 # the last only the mixture does, whatever the ratio: few points, and so little noise.
 RATIOS = np.array([-6.0, -3.0, -1.0, 0.0, 1.0, 3.0, 6.0])
 LEAST, MOST = 0.005, 0.995
+# The most that outliers weigh.
+_FEW = 0.1
 # Nats of a record that a smaller background may cost: so many, and so many for each column.
 _SPARED = (0.05, 0.025)
 # No record says more than so many nats in a contest.
@@ -157,8 +159,11 @@ def background_weight(mixture: Mixture, ground: Ground) -> Generator[Stage, Rele
     """The weight of a background beneath a mixture in the data's coordinates; generates a stage."""
     query = RatioQuery(mixture, ground.region, RATIOS, ground.cap_weight)
     release = yield ground.stage(query, "background")
-    d = ground.region.d
-    return weight_of(release.statistics.counts, release.spread, ground.count, d)
+    d, count = ground.region.d, ground.count
+    weight = weight_of(release.statistics.counts, release.spread, count, d)
+    # What noise does not explain are outliers, and these are few.
+    most = _FEW + 2 * forecast_weight(d, ground.allowance.base, count)
+    return min(weight, max(most, math.sqrt(2.0) * release.spread / count), MOST)
 
 
 def weight_of(counts: Array, deviation: float, count: float, d: int) -> float:

@@ -247,11 +247,11 @@ class PrivateMixturePlan(Iterated):
         overall = known.mean, known.covariance
         state = yield from given(self._started(*overall, ground))
         em = self._em(as_type(state, structure.covariance_type), w, structure, ground, rest)
-        before = em.iterations
-        if self._contested:
+        before, contested = em.iterations, self._contested and em.iterations > 1
+        if contested:
             before -= max(1, int((1 - _BEFORE) * em.iterations))
         estimate = yield from em.steps(em.start, range(before))
-        if self._contested:
+        if contested:
             found = self._finished(estimate, overall)
             one = collapsed(found)
             if one[1].ndim == 1 and not self._flat:
