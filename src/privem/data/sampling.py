@@ -58,6 +58,7 @@ class SelectedRows:
 
     Examples
     --------
+    >>> from privem.data.array import ArrayRows
     >>> rows = ArrayRows(np.arange(5.0)[:, None])
     >>> even = SelectedRows(rows, lambda start, stop: np.arange(start, stop) % 2 == 0)
     >>> next(even.blocks(5)).X.ravel().tolist()
