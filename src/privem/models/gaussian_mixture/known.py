@@ -110,6 +110,12 @@ class Known:
         return np.asarray(self.root * (1 + self.mean_doubt) @ self.root.T)
 
     @property
+    def mean_variances(self) -> Array:
+        """Variances (d,) of what the mean may be off by, in unit coordinates."""
+        squares = self.root**2
+        return np.asarray(squares * self.mean_doubt if self.diagonal else squares @ self.mean_doubt)
+
+    @property
     def mixture(self) -> Mixture:
         """As coordinates for the next look."""
         if self.diagonal:

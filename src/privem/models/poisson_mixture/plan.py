@@ -8,11 +8,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from scipy.stats import truncnorm
 
 from ...blocks.moments import FramePlan
 from ...blocks.region import Region
 from ...blocks.sensitivity import MomentWeights
-from ...blocks.shrinkage import clip_radius, james_stein
+from ...blocks.shrinkage import clip_radius
 from ...budget import Allowance, Iterated, Part
 from ...core import Release, Stage
 from ...em import ExactEM, Fit, PrivateEM, gains_less
@@ -35,6 +36,8 @@ _WIDER = 2.0
 _LOSS = 0.1
 # Of one component's budget, for the second look.
 _LAST = 0.7
+# More than what was in doubt is believed if so many deviations of noise say so.
+_SURE = 4.0
 # Of the sensitivity, for squared lengths.
 _SQUARE_SHARE = 0.05
 # More iterations than this never helped.
@@ -126,11 +129,12 @@ class PrivatePoissonPlan(Iterated):
         """
         allowance = ground.allowance.merged("em", "grid")
         ground, d = replace(ground, allowance=allowance), self.preamble.d
-        region, centre, most, r = ground.region, frame.mean, math.inf, clip_radius(d)
+        region, most, r = ground.region, math.inf, clip_radius(d)
+        centre, doubt = frame.mean, frame.mean_variances
         w = MomentWeights(0.0, 1 / r, 0.0, r)
         for releases in (1 / (1 - _LAST), 1 / _LAST):
-            inside = region.to_data(region.inside(centre[None]))
-            least = np.maximum(model.valid(np.ones(1), inside).rates[0], 1.0) / region.scale**2
+            least = np.maximum(model.valid(np.ones(1), region.to_data(centre[None])).rates[0], 1.0)
+            least /= region.scale**2
             wide = _WIDER**2 * np.diag(frame.covariance)
             variances = np.clip(wide, least, most**2 * least)
             about = Mixture("diag", np.ones(1), centre[None], variances[None])
@@ -138,11 +142,20 @@ class PrivatePoissonPlan(Iterated):
             release = yield Stage(query, ground.noise("em", releases), "em")
             sums: BoundedSums = release.statistics
             noise = release.spread / (w.w1 * ground.count)
-            moves = james_stein(sums.total / (w.w1 * ground.count), np.array([noise**2]))[0]
             asked: Mixture = release.query.mixture
-            centre = asked.means[0] + np.sqrt(asked.covariances[0]) * moves
+            units = np.sqrt(asked.covariances[0])
+            step = asked.means[0] + units * sums.total[0] / (w.w1 * ground.count) - centre
+            # Believed in proportion; more than the doubt only where it stands out of all noise.
+            error = (units * noise) ** 2
+            doubt = np.maximum(doubt, step**2 - _SURE**2 * error)
+            gain = doubt / (doubt + error)
+            centre, doubt = region.inside((centre + gain * step)[None])[0], (1 - gain) * doubt
             most = max(math.sqrt(2 * _LOSS / d / (1 / _LAST - 1)) / noise, 1.0)
-        return model.valid(np.ones(1), region.to_data(region.inside(centre[None])))
+        # Rates that may be far lower or higher are not: they lie in the region.
+        off = np.maximum(np.sqrt(doubt), 1e-9)
+        ends = (-region.limit - centre) / off, (region.limit - centre) / off
+        centre = np.clip(truncnorm.mean(*ends, centre, off), -region.limit, region.limit)
+        return model.valid(np.ones(1), region.to_data(centre[None]))
 
     def _em(
         self,
