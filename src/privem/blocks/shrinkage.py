@@ -97,13 +97,20 @@ def operator_noise(d: int, deviation: Array | float) -> Array:
     return np.asarray(2 * math.sqrt(d / 2) * np.asarray(deviation))
 
 
-def soften(matrix: Array, low: float, noise: float, high: float) -> Array:
-    """Eigenvalues kept between bounds, and smoothly away from zero at the size of their noise."""
-    values, vectors = np.linalg.eigh((matrix + matrix.T) / 2)
-    return np.asarray((vectors * soften_each(values, low, noise, high)) @ vectors.T)
+def soften(matrix: Array, low: Array | float, noise: Array | float, high: Array | float) -> Array:
+    """Eigenvalues kept between bounds, and smoothly away from zero at the size of their noise.
+
+    Of one symmetric matrix, or of a stack of them, each with its own limits or all with the same.
+    """
+    values, vectors = np.linalg.eigh((matrix + np.swapaxes(matrix, -1, -2)) / 2)
+    low, noise, high = (np.asarray(x)[..., None] for x in (low, noise, high))
+    values = soften_each(values, low, noise, high)
+    return np.asarray((vectors * values[..., None, :]) @ np.swapaxes(vectors, -1, -2))
 
 
-def soften_each(values: Array, low: Array | float, noise: Array | float, high: float) -> Array:
+def soften_each(
+    values: Array, low: Array | float, noise: Array | float, high: Array | float
+) -> Array:
     """As :func:`soften`, for variances."""
     return np.clip(0.5 * (values + np.sqrt(values**2 + np.square(noise))), low, high)
 

@@ -19,7 +19,7 @@ import math
 from abc import abstractmethod
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, ClassVar, Self
 
@@ -46,6 +46,22 @@ class Played:
 
     plan: Plan[Any]
     tape: Tape
+    changes: list[Array | None] = field(default_factory=list)
+    """How parameters changed each time; ``None``: that draw led nowhere."""
+
+    def often(self, model: Any, times: int) -> list[Array]:
+        """The changes of a fitted model's parameters in so many draws, the same ones every time."""
+        values = _flat(_values(model))
+        for seed in range(len(self.changes), times):
+            changed = partial(_noisier, np.random.default_rng((_SEED, seed)))
+            self.changes.append(None)
+            # A model that was paid for is not lost over a draw that led nowhere.
+            with (
+                suppress(NotAsRecorded, ArithmeticError, ValueError),
+                self.tape.playing(changed) as source,
+            ):
+                self.changes[-1] = _flat(_again(model, run(self.plan, source))) - values
+        return [change for change in self.changes[:times] if change is not None]
 
 
 def standard_errors(
@@ -56,19 +72,12 @@ def standard_errors(
     From so many draws at most, and times a factor.
     """
     fitted = _values(model)
-    values = _flat(fitted)
-    draws = min(most, max(min(_MANY // max(len(values), 1), model._replays), _FEWEST))
-    rng, found = np.random.default_rng(_SEED), []
+    size = len(_flat(fitted))
+    draws = min(most, max(min(_MANY // max(size, 1), model._replays), _FEWEST))
     with np.errstate(all="ignore"), at_end():
-        for _ in range(draws):
-            # A model that was paid for is not lost over a draw that led nowhere.
-            with (
-                suppress(NotAsRecorded, ArithmeticError, ValueError),
-                played.tape.playing(partial(_noisier, rng)) as source,
-            ):
-                found.append(_flat(_again(model, run(played.plan, source))) - values)
+        found = played.often(model, draws)
         if len(found) < draws / 2:
-            found = [np.full(len(values), np.inf)]  # nobody can tell
+            found = [np.full(size, np.inf)]  # nobody can tell
         errors = factor * np.sqrt(np.mean(np.square(found), axis=0))
     return _shaped(fitted, np.where(np.isfinite(errors), errors, np.finfo(float).max))
 

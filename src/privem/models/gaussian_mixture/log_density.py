@@ -75,7 +75,8 @@ class GaussianLogDensity(BoundedLogDensity):
                 zip(self.mixture.means, self.mixture.whiteners, strict=True)
             ):
                 np.subtract(X.T, mean[:, None], out=x)
-                np.clip(x, -_HUGE, _HUGE, out=x)
+                if flat is None:
+                    np.clip(x, -_HUGE, _HUGE, out=x)
                 joint[k] = 0.0
                 for j in range(len(mean)):
                     if w.ndim == 1:

@@ -254,8 +254,8 @@ class PrivateMixtureModel:
         size = moments.size / math.sqrt(max(moments.terms, 1))
         least = np.clip(size, _LEAST_STEP, 1.0)
         if kind in ("full", "tied"):
-            steps = _each_softened(white, least, size, _MOST_STEP)
-            covariances = _each_softened(_unwhiten(frame, steps), _FLOOR, 0.0, ceiling)
+            steps = soften(white, least, size, _MOST_STEP)
+            covariances = soften(_unwhiten(frame, steps), _FLOOR, 0.0, ceiling)
         else:
             low, noise = (x[:, None] if kind == "diag" else x for x in (least, size))
             step = soften_each(white, low, noise, _MOST_STEP)
@@ -266,9 +266,7 @@ class PrivateMixtureModel:
             means, covariances = self.prior.shrink(means, n, covariances, kind)
             if kind in ("full", "tied"):  # a prior mean far away makes them all but singular
                 tops = np.maximum(np.trace(covariances, axis1=-2, axis2=-1), _FLOOR)
-                covariances = _each_softened(
-                    covariances, np.maximum(_FLOOR, _RATIO * tops), 0.0, tops
-                )
+                covariances = soften(covariances, np.maximum(_FLOOR, _RATIO * tops), 0.0, tops)
             weights = self.prior.counts(moments.count)
         weights = np.maximum(weights, 1e-12 * self.ground.count)
         weights = weights / weights.sum()
@@ -281,16 +279,6 @@ def _times(matrices: Array, vectors: Array) -> Array:
     if matrices.ndim == 2:
         return matrices * vectors
     return np.asarray(np.einsum("kij,kj->ki", matrices, vectors))
-
-
-def _each_softened(
-    matrices: Array, low: Array | float, noise: Array | float, high: Array | float
-) -> Array:
-    """One covariance matrix, or a stack of them, by :func:`privem.blocks.shrinkage.soften`."""
-    stack = matrices.reshape(-1, *matrices.shape[-2:])
-    limits = (np.broadcast_to(x, len(stack)).tolist() for x in (low, noise, high))
-    softened = [soften(matrix, *each) for matrix, *each in zip(stack, *limits, strict=True)]
-    return np.reshape(softened, matrices.shape)
 
 
 def whiten(state: Mixture, covariances: Array, size: Array) -> tuple[Array, Array]:

@@ -70,10 +70,10 @@ def from_grid(
     best = fitted(cloud.points, cloud.weights, shape, k, rng)
     lower = np.linalg.cholesky(shape)
     inverse = np.linalg.inv(lower)
-    softened = [soften(inverse @ c @ inverse.T, _NARROWEST, 0.0, 1e3) for c in best.covariances]
+    softened = soften(inverse @ best.covariances @ inverse.T, _NARROWEST, 0.0, 1e3)
     kept = cloud.kept if whole else 0.0
     # As far as the grid is noise: half of the frame's variance, and equal weights.
-    white = kept * np.stack(softened) + (1 - kept) * 0.5 * np.eye(region.d)
+    white = kept * softened + (1 - kept) * 0.5 * np.eye(region.d)
     lower = unit[:, None] * lower
     share = kept * best.weights + (1 - kept) / k
     share = np.maximum(share, _LEAST_WEIGHT / k)
@@ -83,13 +83,23 @@ def from_grid(
 
 @dataclass(frozen=True)
 class PointsFit:
-    """A mixture of points: its log-likelihood, whose points are whose, and its parameters."""
+    """A mixture of points: its log-likelihood, whose points are whose, and its parameters.
 
-    value: float
+    Or several, along a first axis of everything.
+    """
+
+    value: Array
     share: Array
     weights: Array
     means: Array
     covariances: Array
+
+    @property
+    def best(self) -> PointsFit:
+        """The most likely of several."""
+        i = int(np.argmax(self.value))
+        parts = (self.value, self.share, self.weights, self.means, self.covariances)
+        return PointsFit(*(part[i] for part in parts))
 
 
 def fitted(
@@ -103,29 +113,31 @@ def fitted(
     chances = weights / weights.sum()
     starts += [points[rng.choice(len(points), k, p=chances)] for _ in range(_DRAWS)]
     features = _features(points)
-    tried = [_em(features, chances, _nearest(points, start), _SHORT) for start in starts]
-    tried.sort(key=lambda fit: -fit.value)
-    fits = [_em(features, chances, fit.share, _LONG) for fit in tried[:_KEPT]]
-    return max(fits, key=lambda fit: fit.value)
+    tried = _em(features, chances, np.stack([_nearest(points, c) for c in starts]), _SHORT)
+    best = np.argsort(-tried.value, kind="stable")[:_KEPT]
+    return _em(features, chances, tried.share[best], _LONG).best
 
 
 def _nearest(points: Array, means: Array) -> Array:
-    """One for the nearest mean of each point, (n, K)."""
-    away = points[:, None] - means
-    nearest = np.argmin(np.einsum("nki,nki->nk", away, away), axis=1)
-    return np.asarray(np.equal(nearest[:, None], range(len(means))), dtype=np.float64)
+    """One for the nearest mean of each point, (K, n)."""
+    nearest = np.argmin(np.sum(means**2, axis=1)[:, None] - 2 * (means @ points.T), axis=0)
+    return np.asarray(np.equal(nearest, np.arange(len(means))[:, None]), dtype=np.float64)
 
 
 def _em(features: Array, chances: Array, share: Array, iterations: int) -> PointsFit:
-    """EM with full covariances, from responsibilities (n, K) of points given by features."""
-    k, d, value = share.shape[1], _columns(features), -np.inf
+    """EM with full covariances of points given by features; several runs at once.
+
+    From responsibilities (runs, K, n), until no run gains.
+    """
+    (runs, k, n), d = share.shape, _columns(features)
     linear = slice(1, d + 1)
-    coefficients = np.empty((k, features.shape[1]))
+    value, flat = np.full(runs, -np.inf), features * chances[:, None]
+    coefficients = np.empty((runs * k, features.shape[1]))
     for _ in range(iterations):
-        sums = (share * chances[:, None]).T @ features
+        sums = share.reshape(-1, n) @ flat
         count = np.maximum(sums[:, 0], 1e-9)
         means = sums[:, linear] / count[:, None]
-        second = (sums[:, d + 1 :] / count[:, None]).reshape(k, d, d)
+        second = (sums[:, d + 1 :] / count[:, None]).reshape(-1, d, d)
         covariances = second - means[:, :, None] * means[:, None, :] + _LEAST * np.eye(d)
         whiteners = invert_cholesky(covariances)
         precisions = np.swapaxes(whiteners, 1, 2) @ whiteners
@@ -133,16 +145,19 @@ def _em(features: Array, chances: Array, share: Array, iterations: int) -> Point
         coefficients[:, 0] = np.log(count) - 0.5 * np.sum(pulls * means, axis=1)
         coefficients[:, 0] += np.log(np.diagonal(whiteners, axis1=1, axis2=2)).sum(axis=1)
         coefficients[:, linear] = pulls
-        coefficients[:, d + 1 :] = -0.5 * precisions.reshape(k, d * d)
-        joint = features @ coefficients.T
-        top = joint.max(axis=1, keepdims=True)
-        share = np.exp(joint - top)
+        coefficients[:, d + 1 :] = -0.5 * precisions.reshape(-1, d * d)
+        share = (coefficients @ features.T).reshape(runs, k, n)
+        top = share.max(axis=1, keepdims=True)
+        share = np.exp(np.subtract(share, top, out=share), out=share)
         total = share.sum(axis=1, keepdims=True)
         share /= total
-        before, value = value, float(chances @ (top + np.log(total))[:, 0])
-        if value - before < _TOL:
+        before, value = value, (top + np.log(total))[:, 0] @ chances
+        if (value - before < _TOL).all():
             break
-    return PointsFit(value, share, count / count.sum(), means, covariances)
+    weights = count.reshape(runs, k)
+    weights = weights / weights.sum(axis=1, keepdims=True)
+    means, covariances = means.reshape(runs, k, d), covariances.reshape(runs, k, d, d)
+    return PointsFit(value, share, weights, means, covariances)
 
 
 def _features(points: Array) -> Array:
