@@ -54,7 +54,7 @@ def test_too_few_records_run_the_plan_of_one_component() -> None:
     assert three.structure_ == "single"
     assert [name for name, _ in asked_three] == [name for name, _ in asked_one]
     noises = np.array([[noise for _, noise in asked] for asked in (asked_one, asked_three)])
-    np.testing.assert_allclose(noises[0], noises[1], rtol=1e-6)
+    np.testing.assert_allclose(noises[0], noises[1], rtol=1e-4)  # on lattices of their own
     assert one.background_weight_ > 0
 
 
