@@ -33,8 +33,8 @@ _LEAST_STEP, _MOST_STEP = 0.25, 20.0
 _LEAST_PART = 0.02
 # Components with fewer records than so many deviations of the noise are not seen.
 _SEEN = 2.0
-# Unit-coordinate variance floor: a hundred-thousandth of the region.
-_FLOOR = 1e-5
+# The least variance, in unit coordinates: bounds may be ten thousand times as wide as a component.
+_FLOOR = 1e-10
 # The smallest eigenvalue under a prior, over the sum of all.
 _RATIO = 1e-10
 # Halves of a component lie so many deviations from its mean, along its longest axis.
