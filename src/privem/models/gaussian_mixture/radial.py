@@ -169,8 +169,8 @@ class Radii:
 
         By EM for the background's weight and the level of the Gaussian, on the grid. ``height``:
         logarithm of the density of a Gaussian of level one at its middle, over the background's. A
-        background is for a few records: if it explains more, they are the data's (the ones of a
-        column of zeros and ones), and the Gaussian is of all records.
+        background is for a few records: if it explains more (the ones of a column of zeros and
+        ones), it takes those few that lie furthest out.
         """
         level, weight = self.level, _LEAST_WEIGHT
         owned, explained = self.shares, 1.0
@@ -183,7 +183,8 @@ class Radii:
             weight = float(np.clip(1 - explained, _LEAST_WEIGHT, _MOST_WEIGHT))
             level = max(float(owned @ self.grid) / max(explained, 1e-300), self.level / 100)
         if explained < 1 - _FEW:
-            return self
+            below = np.minimum(np.cumsum(self.shares), 1 - _FEW)
+            return replace(self, shares=np.diff(below, prepend=0.0) / (1 - _FEW))
         return replace(self, shares=owned / explained)
 
     def within(self, limit: float) -> tuple[float, float]:
