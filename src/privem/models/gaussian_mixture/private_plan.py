@@ -1,10 +1,11 @@
 """The private fit of a mixture: count, bounds, frame, start, EM, contest, background.
 
-The frame is one Gaussian of all records. EM starts from a noisy grid in that frame. When most of
-its iterations are done, a contest shows whether the mixture is worth its noise: if records are not
-more likely under it than under one Gaussian of the same moments, what is left goes into that
-Gaussian. In the end the fit asks how large a uniform background should be (:mod:`.log_density`).
-The papers' recipes have neither grid nor contest nor background.
+The frame is one Gaussian of all records. In few columns EM starts from a noisy grid in that frame,
+in many from points of it that lie far apart. When most of its iterations are done, a contest shows
+whether the mixture is worth its noise: if records are not more likely under it than under one
+Gaussian of the same moments, what is left goes into that Gaussian. In the end the fit asks how
+large a uniform background should be (:mod:`.log_density`). The papers' recipes have neither grid
+nor contest nor background.
 """
 
 from __future__ import annotations
@@ -61,9 +62,8 @@ from .query import TAIL, releases
 from .start import from_grid
 from .structure import FAR, MOST_ITERATIONS, MOST_POOLED, NEAR, Structure, choose
 
-# Of what the rest leaves: a grid to start from, one that sees all columns or not; the contest.
-_GRID_SHARES = (0.2, 0.05)
-_CONTEST_SHARE = 0.02
+# Of what the rest leaves: a grid to start from; the contest.
+_GRID_SHARE, _CONTEST_SHARE = 0.2, 0.02
 # Where the frame may be off by more nats than this, a part of what is for EM looks closer first.
 _BLURRED, _CLOSER = 0.5, 1 / 3
 # The part of the iterations before the contest, and before averaging.
@@ -132,7 +132,7 @@ class PrivateMixturePlan(Iterated):
             return [*parts, Part("em", left, looks)]
         rest = left
         if self._gridded:
-            share = left * _GRID_SHARES[not self._seen_whole]
+            share = left * _GRID_SHARE
             parts.append(Part("grid", share, [("gaussian", MOST_CELLS)]))
             rest -= share
         if self._contested:
@@ -179,12 +179,9 @@ class PrivateMixturePlan(Iterated):
 
     @property
     def _gridded(self) -> bool:
-        return self._whitened and self.components > 1 and self.start is None and not self._flat
-
-    @property
-    def _seen_whole(self) -> bool:
-        """Whether the grid sees all columns: EM then starts near its end."""
-        return self._gridded and self.preamble.d <= MOST_AXES
+        """Whether EM starts from a grid, and so near its end; one that sees all columns."""
+        few = self.preamble.d <= MOST_AXES
+        return few and self._whitened and self.components > 1 and self.start is None
 
     @property
     def _contested(self) -> bool:
@@ -277,8 +274,7 @@ class PrivateMixturePlan(Iterated):
     ) -> Generator[Stage, Release[Any], Mixture]:
         if not self._gridded:
             return self._pack(centre, covariance, ground.region)
-        k, whole = self.components, self._seen_whole
-        return (yield from from_grid(centre, covariance, k, ground, self.rng, whole))
+        return (yield from from_grid(centre, covariance, self.components, ground, self.rng))
 
     def _one_gaussian(
         self, known: Known, structure: Structure, ground: Ground
@@ -386,7 +382,7 @@ class PrivateMixturePlan(Iterated):
         if state is not None:
             noise *= float(np.sum(state.whiteners**2)) / (k * d)
         n_iter = self.n_iter if allowance.adaptive else self.planned
-        bears = [NEAR if self._seen_whole else FAR, *[MOST_POOLED] * self._whitened]
+        bears = [NEAR if self._gridded else FAR, *[MOST_POOLED] * self._whitened]
         chosen = choose(kind, k, d, ground.count, noise, n_iter, self.max_iter, *bears)
         if self.choose_structure:
             return chosen

@@ -3,8 +3,9 @@
 Lloyd's algorithm and EM are only as good as their start, and under noise they cannot try several.
 But noisy counts of the cells of a grid, once released, may be fitted as often as one likes
 (:mod:`privem.models.kmeans.grid`): exact EM runs on points that stand for the records, from several
-starts, and the best is kept. The grid sees the longest axes of the frame, in columns divided by
-their deviations; along the others, and where its counts drown in noise, the start is the frame's.
+starts, and the best is kept. The grid stands along the axes of the frame, in columns divided by
+their deviations; where its counts drown in noise, the start is the frame's. With more columns than
+it can see it gains nothing over points that lie far apart, and it is not asked.
 """
 
 from __future__ import annotations
@@ -57,13 +58,12 @@ def cloud_of(
 
 
 def from_grid(
-    centre: Array, covariance: Array, k: int, ground: Ground, rng: np.random.Generator, whole: bool
+    centre: Array, covariance: Array, k: int, ground: Ground, rng: np.random.Generator
 ) -> Generator[Stage, Release[Any], Mixture]:
     """A mixture of k components with full covariances, in unit coordinates.
 
     Generates the stage ``"grid"``; ``centre`` and ``covariance`` are the frame, in unit
-    coordinates. ``whole``: the grid sees all columns. Otherwise what it says about shapes is not
-    taken.
+    coordinates.
     """
     region = ground.region
     unit, shape, cloud = yield from cloud_of(centre, covariance, k, ground, rng)
@@ -71,7 +71,7 @@ def from_grid(
     lower = np.linalg.cholesky(shape)
     inverse = np.linalg.inv(lower)
     softened = soften(inverse @ best.covariances @ inverse.T, _NARROWEST, 0.0, 1e3)
-    kept = cloud.kept if whole else 0.0
+    kept = cloud.kept
     # As far as the grid is noise: half of the frame's variance, and equal weights.
     white = kept * softened + (1 - kept) * 0.5 * np.eye(region.d)
     lower = unit[:, None] * lower
