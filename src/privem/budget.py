@@ -118,24 +118,17 @@ class Allowance:
         count = len(part.releases) if releases is None else releases
         return self.base * math.sqrt(count / part.share)
 
-    def reshared(self, parts: Sequence[Part], before: float) -> Allowance:
+    def reshared(self, parts: Sequence[Part]) -> Allowance:
         """The same noise in all, with ``parts`` in place of their namesakes.
 
-        Together they had the share ``before``; parts not yet spent shrink or grow to make room.
-        Costs the same only where the accountant adds up 1/multiplier^2, and the meter checks that
-        it does.
+        Together they have the share that these had: other parts may be spent already. Costs the
+        same only where the accountant adds up 1/multiplier^2, and the meter checks that it does.
         """
         names = {part.name for part in parts}
-        spent = {"count"} | names
-        change = sum(part.share for part in parts) - before
-        rest = sum(part.share for part in self.parts if part.name not in spent)
-        others = [
-            part
-            if part.name in spent
-            else Part(part.name, part.share * (1 - change / rest), part.releases)
-            for part in self.parts
-            if part.name not in names
-        ]
+        before = sum(part.share for part in self.parts if part.name in names)
+        if abs(sum(part.share for part in parts) - before) > 1e-12:
+            raise ValueError("shares may only move among the parts that are given")
+        others = [part for part in self.parts if part.name not in names]
         return replace(self, parts=(*others, *parts))
 
     def merged(self, into: str, *names: str) -> Allowance:

@@ -229,8 +229,10 @@ def test_resharing_keeps_the_sum_and_the_budget() -> None:
         Part("em", 0.89, [("gaussian", 9)] * 10),
     ]
     before = Allowance.plan(parts, 1.0, 1e-6, "auto", "add-remove")
-    new = [Part("scale", 0.1, parts[1].releases), Part("place", 0.2, parts[2].releases)]
-    after = before.reshared(new, 0.10)
+    new = [Part("scale", 0.1, parts[1].releases), Part("em", 0.83, parts[3].releases)]
+    with pytest.raises(ValueError, match="only move among"):
+        before.reshared(new[:1])
+    after = before.reshared(new)
     for allowance, iterations in ((before, 10), (after, 10), (after, 3), (after, 20)):
         squares = [allowance.multiplier(name) ** -2 for name in ("count", "scale", "place")]
         squares += [allowance.multiplier("em", iterations) ** -2] * iterations

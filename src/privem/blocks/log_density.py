@@ -238,7 +238,7 @@ class LogDensityQuery:
         if self.clip is not None:
             place += math.sqrt(self._apart) / apart
         place *= self.logs.half * self.logs.moved
-        return rows * self.cap_weight * (place + gamma(self.block_rows + 32) * (1 + place))
+        return rows * (place + gamma(self.block_rows + 32) * (1 + place))
 
 
 @dataclass(frozen=True)
@@ -276,7 +276,7 @@ class DisagreementQuery:
     def rounding(self, rows: float) -> float:
         """A length moves by sqrt(m) times as far as a value, and along the nodes in proportion."""
         place = _STEEP * self.logs.moved
-        return rows * self.cap_weight * (place + gamma(self.block_rows + 32) * (1 + place))
+        return rows * (place + gamma(self.block_rows + 32) * (1 + place))
 
 
 def best_clip(
@@ -335,7 +335,7 @@ class ContestQuery:
         """Both log-densities may be moved a little; and a rounding per row of a block."""
         off = sum(EXP_ERROR * (1 + density.size) for density in (self.first, self.second))
         off = min(off, 2 * self.limit)
-        return rows * self.cap_weight * (off + gamma(self.block_rows + 32) * (self.limit + off))
+        return rows * (off + gamma(self.block_rows + 32) * (self.limit + off))
 
     def check(self, d: int, private: bool) -> None:
         """Two bounded densities, and a limit; it is for private fits."""

@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import replace
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -111,6 +112,28 @@ def test_ratios_are_to_the_uniform_density() -> None:
     same = Mixture("diag", np.ones(1), np.ones((1, 3)), equal)
     counts = RatioQuery(same, region, RATIOS)(Block(X, None), Scratch()).counts
     assert counts[np.equal(RATIOS, 0.0)] == pytest.approx(10)
+
+
+def test_the_rounding_holds_for_a_tiny_cap_on_weights() -> None:
+    """``rows`` is a bound on the sum of weights: the cap is in it already."""
+    query = contest(3, REGIONS["box"], cap=1e-9)
+    X, rng = records(3, 4088), np.random.default_rng(3)
+    weight = rng.uniform(0.5e-9, 1e-9, 4088)
+    each = query.contributions(Block(X, None, 0), Scratch())
+    exact = float(sum(Fraction(w) * Fraction(f) for w, f in zip(weight, each, strict=True)))
+    found = float(query(Block(X, weight, 0), Scratch()).total[0])
+    assert abs(found - exact) <= query.rounding(float(weight.sum()))
+
+
+def test_a_party_refuses_more_components_than_it_holds() -> None:
+    k = 100_000
+    many = Mixture("spherical", np.full(k, 1 / k), np.zeros((k, 3)), np.ones(k))
+    region = REGIONS["box"]
+    ratio = RatioQuery(many, region, RATIOS)
+    density = GaussianLogDensity(replace(many, background=Background(0.1, region)))
+    for query in (ratio, ContestQuery(density, density, 4.0)):
+        with pytest.raises(Unsound, match="more than a party computes"):
+            query.check(3, private=True)
 
 
 def test_a_party_refuses_a_contest_without_backgrounds() -> None:

@@ -102,7 +102,7 @@ def for_columns(ground: Ground) -> Ground:
     later = sum(parts[name].share for name in _LATER if name in parts)
     more = float(np.clip(wanted - first.share, 0.0, _MOST_COLUMNS * later))
     new = [replace(first, share=first.share + more), replace(em, share=em.share - more)]
-    return replace(ground, allowance=allowance.reshared(new, first.share + em.share))
+    return replace(ground, allowance=allowance.reshared(new))
 
 
 @dataclass(frozen=True)

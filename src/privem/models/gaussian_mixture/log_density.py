@@ -55,7 +55,8 @@ class GaussianLogDensity(BoundedLogDensity):
         return math.inf if flat is None else max(abs(flat.level), abs(self.peak))
 
     def check(self, d: int) -> None:
-        """A valid mixture above a background."""
+        """A valid mixture above a background, of no more components than a party holds."""
+        conditions.held(len(self.mixture.means) + 1, 4088, 1)
         conditions.need(self.mixture.background is not None)
         self.mixture.check(d, background=True)
 
@@ -130,6 +131,7 @@ class RatioQuery(ProfileQuery):
 
     def check(self, d: int, private: bool) -> None:
         """Any mixture: whatever it is, a record adds hats that sum to one."""
+        conditions.held(len(self.mixture.means), self.block_rows, len(self.grid))
         self.mixture.check(d)
         self.region.check(d, data=True)
         self.check_profile()

@@ -14,7 +14,7 @@ from ...blocks.robust_mean import RobustMeanQuery, best_clip, bias_bound, papers
 from ...bounds import estimated
 from ...budget import Allowance, Part, Terms
 from ...core import Release, Stage
-from ...data import Policy, open_table
+from ...data import Policy, Table, open_table
 from ...estimator.measured import Measured, say_measured
 from ...fit import fund, limits, pay
 from ...ground import Preamble
@@ -203,7 +203,7 @@ def private_mean(
     check_sizes("centre", origin, least=0.0)
     region = None if moment is None else Region.around_origin(1.0, d)
     plan = PrivateMeanPlan(
-        replace(Preamble.of(terms, people, d, region, names=table.names or ()), give="tau="),
+        replace(Preamble.of(terms, people, d, region, names=_called(table)), give="tau="),
         origin,
         moment,
         method,
@@ -292,3 +292,12 @@ class PrivateMeanPlan:
         deviation = np.hypot(deviation, away * ground.count_deviation / count)
         bias = bias_bound(bounding, tau, d) * float(unit.max())
         return centre + away, deviation, bias, ground.outside
+
+
+def _called(table: Table) -> list[str]:
+    """A name for each column in messages: its number, if nobody has confirmed the header."""
+    header = table.header
+    return [
+        name if header is None or header.quotes(name) else f"number {j + 1}"
+        for j, name in enumerate(table.names or ())
+    ]
