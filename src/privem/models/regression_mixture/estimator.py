@@ -18,7 +18,7 @@ from ...data.table import Table
 from ...em import Fit
 from ...estimator.density import OfBlock, TargetDensity, log_sums, shares
 from ...estimator.inits import given_weights
-from ...estimator.warnings import say_alike
+from ...estimator.warnings import say_alike, say_few
 from ...ground import Preamble, PrivateFit
 from ...parameters import check_array_shape, check_float, check_int, check_one_start
 from ...tree import Array
@@ -150,7 +150,7 @@ class RegressionMixture(TargetDensity):
             self.structure_ = "full"  # a given start is heeded however large the noise
         else:
             instead = "all of them are one (structure_ is 'single'); "
-            self._say_few(result.ground, f"{k} regressions", instead)
+            say_few(self, result.ground, f"{k} regressions", instead)
         self._set_outside(result.ground)
         low, high = result.ground.region.sides
         self.bounds_ = (low[:-1], high[:-1])
@@ -165,7 +165,7 @@ class RegressionMixture(TargetDensity):
         if joined is not None:
             return {"bounds": joined.in_words([*names, "the target"])}
         if plan.preamble.known is None:
-            return {"bounds": self._in_words(None)}
+            return {"bounds": self._in_words(None), "target bounds": self._in_words(None)}
         # What was given, though the rest had to be found.
         return self._known_bounds(names)
 

@@ -35,7 +35,7 @@ from .model import Bounded, RegressionMixtureModel, Regressions
 _FLOOR = 1e-8
 _START_SHARE = 0.10
 # Smallest variance, in units of the target's half range.
-_UNIT_FLOOR = 1e-6
+_UNIT_FLOOR = 1e-9
 # Where the noise allows fewer iterations than this, one regression predicts better (measured).
 _FEWEST = 5
 # Looks at a single regression.
