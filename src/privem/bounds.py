@@ -97,7 +97,8 @@ class BoundsNotFound(ValueError):
     def costing(self, spent: float, delta: float) -> BoundsNotFound:
         """The same, and what it cost."""
         cost = (
-            f"what was released so far cost epsilon = {spent:.4g} at delta = {delta:g}"
+            f"what was released so far cost epsilon = {spent:.4g} at delta = {delta:g}, and what "
+            "another fit costs adds to both"
             if spent > 0
             else "nothing was released"
         )

@@ -750,7 +750,7 @@ def test_it_is_installed(how):
     script = Path(sys.executable).with_name("privem")
     if how == "script" and not script.exists():
         pytest.skip("the script is not installed beside this interpreter")
-    command = [str(script)] if how == "script" else [sys.executable, "-m", "privem.cli"]
+    command = [str(script)] if how == "script" else [sys.executable, "-m", "privem"]
     result = subprocess.run([*command, "--version"], capture_output=True, text=True, check=True)
     assert result.stdout == f"privem {privem.__version__}\n"
 

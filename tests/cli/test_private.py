@@ -96,7 +96,7 @@ def test_bounds_of_columns_without_names(people, tmp_path):
 
 def test_a_single_gaussian_is_called_one(people, tmp_path):
     fit = ["fit", people, "-k", 2, "-o", tmp_path / "m.json", *BOUNDS]
-    assert "no more than one component" in run(*fit, "--epsilon", 0.001)
+    assert "single: one component in place of all" in run(*fit, "--epsilon", 0.001)
     assert "structure              full" in run(*fit, "--epsilon", 50)
 
 

@@ -54,6 +54,7 @@ def summary_of(
         "warnings": remarks(caught),
         **({} if structure is None or request.exact else {"structure": structure}),
         **model.figures(estimator, weight),
+        **({"bounds": _plain(list(estimator.bounds_))} if hasattr(estimator, "outside_") else {}),
         "parameters": {
             name.rstrip("_"): _plain(getattr(estimator, name))
             for name in model.results or estimator._needed
@@ -103,6 +104,8 @@ def _describe(estimator: Any, model: Declaration, summary: dict[str, Any]) -> li
     facts |= {"iterations": f"{summary['iterations']}{converged[summary.get('converged')]}"}
     facts |= {"time": f"{summary['seconds']:.2f} s"} if "seconds" in summary else {}
     facts |= {"structure": _structure(summary)} if "structure" in summary else {}
+    if hasattr(estimator, "outside_"):
+        facts |= {"bounds found": _bounds(estimator)}
     title = f"{model.name if table is None else table.title}, of {summary['data']}"
     pieces: list[RenderableType] = [f"{aligned(title, facts)}\n"]
     if table is not None:
@@ -119,9 +122,18 @@ def _describe(estimator: Any, model: Declaration, summary: dict[str, Any]) -> li
     return pieces
 
 
+def _bounds(estimator: Any) -> str:
+    """Bounds that a private fit has found, and paid for."""
+    sides = zip(estimator._names(), *estimator.bounds_, strict=True)
+    said = [f"{name} {low:.4g} to {high:.4g}" for name, low, high in sides]
+    if hasattr(estimator, "target_bounds_"):
+        said.append("target {:.4g} to {:.4g}".format(*estimator.target_bounds_))
+    return ", ".join(said)
+
+
 def _structure(summary: dict[str, Any]) -> str:
     if summary["structure"] == "single" and summary["components"] > 1:
-        return "single: the noise supports no more than one component"
+        return "single: one component in place of all"
     return str(summary["structure"])
 
 

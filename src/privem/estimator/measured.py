@@ -128,7 +128,8 @@ class PrivateScore(Measured):
     def _lines(self) -> list[str]:
         """The score, its noise and its limits."""
         low, high = self.limits
-        return [f"{say_measured(self.value, self.deviation)}, records within [{low:g}, {high:g}]"]
+        said = say_measured(self.value, self.deviation)
+        return [f"{said}, each log-density within [{low:g}, {high:g}]"]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -191,4 +192,4 @@ class PrivateScores(Measured):
             told = f"not told apart from it: {', '.join(close)}" if close else "clearly"
             noise = f"a difference has noise of deviation {self.difference_deviation:.3g}"
             lines.append(f"best: {self.names[best]}, {told}; {noise}")
-        return [*lines, f"records within [{low:g}, {high:g}]"]
+        return [*lines, f"each log-density within [{low:g}, {high:g}]"]
