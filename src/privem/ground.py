@@ -93,6 +93,8 @@ class PrivateFit(Generic[State]):
     """The weight of a uniform density on the region, beneath ``state``; zero: there is none."""
     lost: tuple[int, ...] = ()
     """Components that hold no more records than noise may have made up."""
+    beaten: bool = False
+    """Whether one component is in place of all because a contest said so."""
 
 
 def without_evidence(counts: Array | None) -> tuple[int, ...]:

@@ -371,7 +371,7 @@ def test_the_statement_says_so_and_a_warning_where_little_else_is_left(cls: Any)
         "background a uniform density on the bounds of weight 0.3, which follows from the releases"
     )
     assert said in str(private(cls).privacy_)
-    with pytest.warns(UserWarning, match=r"noise leaves little of the data .* weight 0.97; use"):
+    with pytest.warns(UserWarning, match=r"noise hides much of the data .* weight 0.97; use"):
         model = private(cls, 0.97)
     assert model.background_weight_ == 0.97
     assert "background" not in str(private(cls, 0.0).privacy_)

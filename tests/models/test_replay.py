@@ -68,7 +68,7 @@ def same(a: Any, b: Any) -> bool:
 
 @pytest.mark.parametrize("grouped", [False, True], ids=["records", "persons"])
 @pytest.mark.parametrize("model", MODELS, ids=lambda m: repr(m).replace("\n", ""))
-@pytest.mark.filterwarnings("ignore:FactorAnalysis did not", "ignore:noise leaves little")
+@pytest.mark.filterwarnings("ignore:FactorAnalysis did not", "ignore:noise hides much")
 def test_a_fit_is_a_function_of_its_releases(
     model: Any, grouped: bool, data: np.ndarray, monkeypatch: pytest.MonkeyPatch
 ) -> None:

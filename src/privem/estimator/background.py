@@ -19,7 +19,7 @@ from .synthetic import Synthetic
 from .warnings import advise, advise_at_end, few
 
 # Above this weight, the background is all but the whole model.
-_MOST = 0.9
+_MUCH, _MOST = 0.3, 0.9
 
 
 class WithBackground(Synthetic, Density):
@@ -96,11 +96,11 @@ class WithBackground(Synthetic, Density):
             self.bounds_ = self._sides(background.region, self.bounds is not None)
 
     def _set_private_background(self, weight: float) -> None:
-        """Set what a private fit has found; say where it leaves little else."""
+        """Set what a private fit has found; say where noise hides much."""
         self.background_weight_ = float(weight)
-        if weight > _MOST:
+        if weight > _MUCH:
             advise_at_end(
-                "noise leaves little of the data in this model: its background, a uniform density "
+                "noise hides much of the data in this model: its background, a uniform density "
                 f"on the bounds, has weight {weight:.3g}; use more records, fewer features, "
                 "narrower bounds or a larger epsilon"
             )

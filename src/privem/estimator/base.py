@@ -24,13 +24,13 @@ from ..data.header import Header
 from ..data.values import TYPES
 from ..em import Fit
 from ..fit import fit
-from ..ground import Ground, Preamble, PrivateFit
+from ..ground import Ground, Preamble
 from ..local import Crowd
 from ..parameters import check_int, check_option, in_order, region_of
 from ..tree import Array
 from .store import save_model
 from .uncertainty import WithUncertainty
-from .warnings import advise_at_end, few
+from .warnings import advise_at_end
 
 T = TypeVar("T")
 
@@ -311,28 +311,6 @@ class Estimator(WithUncertainty):
         """Set what share of the records may lie outside of bounds that were found."""
         if ground.outside is not None:
             self.outside_ = ground.outside
-
-    def _say_few(self, ground: Ground, wanted: str, instead: str) -> None:
-        """Advise of noise that hides what was wanted.
-
-        From the noise and the paid count alone: it says nothing else about the data.
-        """
-        how, local = "" if ground.fixed_count else "about ", ", trust local" * self._local
-        advise_at_end(
-            f"{how}{ground.count:,.0f} records are too few for {wanted} at "
-            f"epsilon={self.epsilon:g}{local}: {instead}use more records, fewer features or a "
-            "larger epsilon"
-        )
-
-    @staticmethod
-    def _say_lost(result: PrivateFit[Any], what: str) -> None:
-        """Advise of components that noise may have made up; from releases alone."""
-        if result.lost:
-            advise_at_end(
-                f"{what} {few([str(k) for k in result.lost])}: no more records than noise may have "
-                f"made up, so what is said of them is noise; use fewer {what}, more records or a "
-                "larger epsilon"
-            )
 
     def _ordered_bounds(self) -> Any:
         """``bounds``, by position also where they were given by name."""

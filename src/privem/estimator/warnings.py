@@ -73,6 +73,41 @@ def few(names: Sequence[str]) -> str:
     return ", ".join(names[:10]) + more
 
 
+def say_few(model: Any, ground: Any, wanted: str, instead: str) -> None:
+    """Advise of noise that hides what was wanted.
+
+    From the noise and the paid count alone: it says nothing else about the data.
+    """
+    how, local = "" if ground.fixed_count else "about ", ", trust local" * model._local
+    advise_at_end(
+        f"{how}{ground.count:,.0f} records are too few for {wanted} at "
+        f"epsilon={model.epsilon:g}{local}: {instead}use more records, fewer features or a "
+        "larger epsilon"
+    )
+
+
+def say_single(model: Any, result: Any, what: str, one: str) -> None:
+    """Advise of one component in place of all: of the noise, or of a contest that was lost."""
+    wanted, instead = f"{model.n_components} {what}", f"all of them are {one}"
+    if not result.beaten:
+        say_few(model, result.ground, wanted, f"{instead} (structure_ is 'single'); ")
+        return
+    advise_at_end(
+        f"as far as noise can tell at epsilon={model.epsilon:g}, records are no more likely under "
+        f"{wanted} than under one: {instead} (structure_ is 'single')"
+    )
+
+
+def say_lost(result: Any, what: str) -> None:
+    """Advise of components that noise may have made up; from releases alone."""
+    if result.lost:
+        advise_at_end(
+            f"{what} {few([str(k) for k in result.lost])}: no more records than noise may have "
+            f"made up, so what is said of them is noise; use fewer {what}, more records or a "
+            "larger epsilon"
+        )
+
+
 def say_alike(
     model: Any, what: str, names: Sequence[str], near: NDArray[np.bool_] | None = None
 ) -> None:

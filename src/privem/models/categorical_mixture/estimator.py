@@ -20,7 +20,7 @@ from ...em import Fit
 from ...estimator.density import Components, OfBlock
 from ...estimator.score import PrivatelyScored
 from ...estimator.synthetic import Synthetic
-from ...estimator.warnings import say_alike
+from ...estimator.warnings import say_alike, say_lost, say_single
 from ...ground import Preamble, PrivateFit
 from ...parameters import (
     check_float,
@@ -144,9 +144,8 @@ class CategoricalMixture(Synthetic, Components, DensityMixin, PrivatelyScored): 
         self._set_classes(result.state)
         self.n_iter_ = result.iterations
         if result.structure == "single":
-            instead = "all of them are one (structure_ is 'single'); "
-            self._say_few(result.ground, f"{self.n_components} classes", instead)
-        self._say_lost(result, "classes")
+            say_single(self, result, "classes", "one")
+        say_lost(result, "classes")
 
     def _advise(self) -> None:
         if self.n_components > 1 and self.structure_ != "single":

@@ -28,7 +28,7 @@ _LEVEL = 0.1
 # Where one release with all of EM's budget would not tell it from this part, one class serves all.
 _DROWNED = 0.2
 # More iterations than this never helped.
-_MOST = 12
+_MOST = 40
 
 
 @dataclass(frozen=True)
@@ -120,13 +120,15 @@ class PrivateClasses(Iterated):
         noise = ground.noise("em", total)
         em = PooledEM(model, state, total, lambda t: noise, first)
         found, release = yield from em.stages()
+        beaten = False
         if not single and self.compared:
             other = self._one_for_all(model, release)
             if not (yield from self._contest(found, other, ground)):
-                found, single = other, True
+                found, single, beaten = other, True, True
         structure = "single" if single and self.components > 1 else "full"
         lost = () if single else without_evidence(_in_deviations(release))
-        return PrivateFit(self._repeated(found), ground, total, structure, lost=lost)
+        state = self._repeated(found)
+        return PrivateFit(state, ground, total, structure, lost=lost, beaten=beaten)
 
     def _start(self, ground: Ground) -> Generator[Stage, Release[Any], Classes]:
         release = yield ground.stage(PairsQuery(self.sizes, ground.cap_weight), "pairs")

@@ -19,7 +19,7 @@ from ...data.table import Table
 from ...em import Fit
 from ...estimator.background import WithBackground
 from ...estimator.verbose import Verbose, watching
-from ...estimator.warnings import advise_at_end, say_alike
+from ...estimator.warnings import advise_at_end, say_alike, say_lost, say_single
 from ...ground import PrivateFit
 from ...parameters import (
     check_float,
@@ -271,8 +271,8 @@ class GaussianMixture(WithBackground, MixtureDensity):
         self.n_iter_, self.structure_ = result.iterations, result.structure
         self._set_bounds(result.ground)
         if self.structure_ == "single" and self.n_components > 1:
-            instead = "all of them are one Gaussian (structure_ is 'single'); "
-            self._say_few(result.ground, f"{self.n_components} components", instead)
+            say_single(self, result, "components", "one Gaussian")
+        say_lost(result, "components")
         self._set_private_background(result.background)
 
     def _advise(self) -> None:

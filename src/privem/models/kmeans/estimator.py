@@ -23,7 +23,7 @@ from ...em import Fit
 from ...estimator.base import Estimator
 from ...estimator.inits import given_centres, row_centres
 from ...estimator.verbose import Verbose, verbose_lloyd, watching
-from ...estimator.warnings import advise, advise_at_end, say_alike
+from ...estimator.warnings import advise, advise_at_end, say_alike, say_lost
 from ...ground import PrivateFit
 from ...kernels.nearest import nearest
 from ...parameters import check_float, check_int, check_one_start, check_option
@@ -193,7 +193,7 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Es
         # A private start moves centres to where records are, so it counts where nothing follows it.
         self.cluster_centers_, self.n_iter_ = result.state, max(result.iterations, 1)
         self._set_bounds(result.ground)
-        self._say_lost(result, "clusters")
+        say_lost(result, "clusters")
 
     def _advise(self) -> None:
         if self.n_clusters > 1:

@@ -20,7 +20,7 @@ from ...em import Fit
 from ...estimator.density import Components, OfBlock, log_sums
 from ...estimator.score import PrivatelyScored
 from ...estimator.synthetic import Synthetic
-from ...estimator.warnings import say_alike
+from ...estimator.warnings import say_alike, say_lost, say_single
 from ...ground import PrivateFit
 from ...parameters import check_float, check_int, check_one_start, check_samples
 from ...tree import Array
@@ -131,9 +131,8 @@ class PoissonMixture(Synthetic, Components, DensityMixin, PrivatelyScored):  # t
         self.bounds_ = result.ground.region.sides
         self._set_outside(result.ground)
         if result.structure == "single":
-            instead = "all of them are one (structure_ is 'single'); "
-            self._say_few(result.ground, f"{self.n_components} components", instead)
-        self._say_lost(result, "components")
+            say_single(self, result, "components", "one")
+        say_lost(result, "components")
 
     def _advise(self) -> None:
         if self.n_components > 1 and self.structure_ != "single":

@@ -12,6 +12,7 @@ from ...budget import Terms
 from ...data.table import Table
 from ...em import Fit
 from ...estimator.base import Estimator
+from ...estimator.warnings import say_few
 from ...ground import NormBounds, Preamble
 from ...parameters import check_array_shape, check_float, check_int, check_option, check_sizes
 from ...tree import Array
@@ -132,7 +133,7 @@ class GradientEstimator(Estimator):
         self._set_outside(ground)
         if result.structure == "lost":
             instead = "its direction is mostly noise; give init=, or "
-            self._say_few(ground, f"a start in {self.n_features_in_} dimensions", instead)
+            say_few(self, ground, f"a start in {self.n_features_in_} dimensions", instead)
 
     def _set_exact(self, result: Fit[Symmetric], table: Table) -> None:
         self._set_beta(result.state)
