@@ -4,9 +4,13 @@ import warnings
 from typing import Any
 
 import numpy as np
+import pytest
 
 from privem import GaussianMixture
 from privem.core import Release, Stage
+from privem.models.gaussian_mixture import private_plan
+from privem.models.gaussian_mixture.start import fitted as points_fit
+from privem.models.kmeans.grid import Cloud
 from privem.tree import Array
 
 
@@ -33,6 +37,52 @@ def test_two_clear_clusters_are_found_every_time() -> None:
         means = np.sort(model.means_[:, 0])
         assert np.abs(means - [0, 6]).max() < 0.5
         assert model.structure_ == "full"
+
+
+GROUPS = np.array([[0, 0, 0], [6, 0, 6], [0, 6, 0], [6, 6, 3.0]])
+
+
+@pytest.mark.parametrize("width", [1.5, 2.5])
+def test_groups_are_found_in_cells_as_wide_as_they_are(width: float) -> None:
+    """Points in the middles of cells lie in planes: flat components would seem likely."""
+    rng = np.random.default_rng(0)
+    X = np.concatenate([rng.normal(m, 1, (5_000, 3)) for m in GROUPS])
+    cells, counts = np.unique(np.floor(X / width), axis=0, return_counts=True)
+    cloud = Cloud((cells + 0.5) * width, counts / len(X), 1.0, np.full(3, width**2 / 12))
+    for seed in range(10):
+        rng = np.random.default_rng(seed)
+        found = points_fit(cloud.points, cloud, X.var(axis=0), 4, rng).means
+        away = np.linalg.norm(GROUPS[:, None] - found, axis=2)
+        assert (away.min(axis=1) < 0.5).all()
+
+
+def test_columns_far_narrower_than_their_bounds_keep_their_components() -> None:
+    rng = np.random.default_rng(1)
+    X = np.exp((rng.normal(size=(15_000, 6)) + rng.normal(size=(15_000, 1))) / np.sqrt(2))
+    scores = [
+        fitted(X[:12_000], n_components=k, bounds=(0, 1000), epsilon=4.0, random_state=0)[0].score(
+            X[12_000:]
+        )
+        for k in (1, 3)
+    ]
+    assert scores[1] > scores[0] + 1
+
+
+def test_what_is_said_of_one_gaussian_in_place_of_all_is_why(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    few, many = (np.random.default_rng(2).normal(size=(n, 3)) for n in (100, 20_000))
+    with pytest.warns(UserWarning, match="records are too few for 2 components"):
+        GaussianMixture(2, bounds=(-6, 6), epsilon=0.1).fit(few)
+    asked = private_plan.contest
+
+    def lost(*known: Any) -> Any:
+        yield from asked(*known)
+        return False
+
+    monkeypatch.setattr(private_plan, "contest", lost)
+    with pytest.warns(UserWarning, match="no more likely under 2 components than under one"):
+        GaussianMixture(2, bounds=(-6, 6)).fit(many)
 
 
 def test_one_round_cluster_costs_a_mixture_little() -> None:

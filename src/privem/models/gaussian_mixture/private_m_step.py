@@ -34,7 +34,7 @@ _LEAST_PART = 0.02
 # Components with fewer records than so many deviations of the noise are not seen.
 _SEEN = 2.0
 # The least variance, in unit coordinates: bounds may be ten thousand times as wide as a component.
-_FLOOR = 1e-10
+_FLOOR = 1e-8
 # The smallest eigenvalue under a prior, over the sum of all.
 _RATIO = 1e-10
 # Halves of a component lie so many deviations from its mean, along its longest axis.
@@ -133,6 +133,11 @@ class Estimate:
         """Components that were seen in less than half of the iterates."""
         assert self.moments is not None
         return np.asarray(self.moments.seen < 0.5)
+
+    @property
+    def gone(self) -> tuple[int, ...]:
+        """Which these are."""
+        return tuple(int(k) for k in np.flatnonzero(self.lost))
 
 
 @dataclass(frozen=True)

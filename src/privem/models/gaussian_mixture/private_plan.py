@@ -1,11 +1,11 @@
 """The private fit of a mixture: count, bounds, frame, start, EM, contest, background.
 
-The frame is one Gaussian of all records. In few columns EM starts from a noisy grid in that frame,
-in many from points of it that lie far apart. When most of its iterations are done, a contest shows
-whether the mixture is worth its noise: if records are not more likely under it than under one
-Gaussian of the same moments, what is left goes into that Gaussian. In the end the fit asks how
-large a uniform background should be (:mod:`.log_density`). The papers' recipes have neither grid
-nor contest nor background.
+The frame is one Gaussian of all records. EM starts from a noisy grid along its longest axes or,
+where there are many columns and few iterations, from points that lie far apart. When most of its
+iterations are done, a contest shows whether the mixture is worth its noise: if records are not more
+likely under it than under one Gaussian of the same moments, what is left goes into that Gaussian.
+In the end the fit asks how large a uniform background should be (:mod:`.log_density`). The papers'
+recipes have neither grid nor contest nor background.
 """
 
 from __future__ import annotations
@@ -46,28 +46,24 @@ from .frame import (
     frame_size,
     gaussian_parts,
     only_variances,
-    pack,
 )
 from .known import Known
-from .log_density import (
-    MOST_ASKED,
-    background_part,
-    background_weight,
-    contest,
-)
+from .log_density import MOST_ASKED, background_part, background_weight, contest
 from .m_step import Prior
 from .model import Mixture
 from .private_m_step import Estimate, PrivateMixtureModel, halved
 from .query import TAIL, releases
-from .start import from_grid
+from .start import from_grid, packed
 from .structure import FAR, MOST_ITERATIONS, MOST_POOLED, NEAR, Structure, choose
 
 # Of what the rest leaves: a grid to start from; the contest.
-_GRID_SHARE, _CONTEST_SHARE = 0.2, 0.02
+_GRID_SHARES, _CONTEST_SHARE = (0.2, 0.05), 0.02
 # Where the frame may be off by more nats than this, a part of what is for EM looks closer first.
 _BLURRED, _CLOSER = 0.5, 1 / 3
 # The part of the iterations before the contest, and before averaging.
 _BEFORE, _SEARCH = 0.75, 0.6
+# From so many iterations on, EM gets from a grid of a few axes to what the others hold.
+_ENOUGH = 10
 # Until iterates are averaged, steps are so much longer than EM's.
 _OVERSTEP = 1.5
 # Restarted components get so many iterations, at least, before averaging.
@@ -132,7 +128,7 @@ class PrivateMixturePlan(Iterated):
             return [*parts, Part("em", left, looks)]
         rest = left
         if self._gridded:
-            share = left * _GRID_SHARE
+            share = left * _GRID_SHARES[self.preamble.d > MOST_AXES]
             parts.append(Part("grid", share, [("gaussian", MOST_CELLS)]))
             rest -= share
         if self._contested:
@@ -149,9 +145,8 @@ class PrivateMixturePlan(Iterated):
     @property
     def _above(self) -> bool:
         """Whether the density lies above a background."""
-        if self.background == "auto":
-            return self._whitened and not self._wide
-        return bool(self.background)
+        auto = self._whitened and not self._wide
+        return auto if self.background == "auto" else bool(self.background)
 
     @property
     def _wide(self) -> bool:
@@ -180,8 +175,7 @@ class PrivateMixturePlan(Iterated):
     @property
     def _gridded(self) -> bool:
         """Whether EM starts from a grid, and so near its end; one that sees all columns."""
-        few = self.preamble.d <= MOST_AXES
-        return few and self._whitened and self.components > 1 and self.start is None
+        return self._whitened and self.components > 1 and self.start is None and not self._flat
 
     @property
     def _contested(self) -> bool:
@@ -196,7 +190,8 @@ class PrivateMixturePlan(Iterated):
         weight = 0.0
         if self._above:
             weight = yield from background_weight(mixture, ground)
-        return PrivateFit(mixture, ground, structure.iterations, structure.name, weight)
+        how = structure.iterations, structure.name, weight, structure.lost, structure.beaten
+        return PrivateFit(mixture, ground, *how)
 
     def _by_recipe(
         self, ground: Ground
@@ -231,18 +226,21 @@ class PrivateMixturePlan(Iterated):
         if self.start is not None:
             start = as_type(to_unit(self.start, region), structure.covariance_type)
             end = yield from self._em(start, w, structure, ground).stages()
-            return halved(end.mixture, end.lost, apart=0.0), structure
+            return halved(end.mixture, end.lost, apart=0.0), replace(structure, lost=end.gone)
         frame = self._gaussian(ground)
         known = yield from given(frame.stages())
         if self._single or (self._free and structure.single):
             return (yield from self._one_gaussian(known, structure, ground))
+        if self._packed(structure, ground):
+            ground = replace(ground, allowance=ground.allowance.merged("em", "grid"))
+            frame = self._gaussian(ground)
         blurred = self._contested and ground.allowance.adaptive and known.loss > _BLURRED
         rest = 1.0
         if held(lambda: blurred):
             known = yield from given(frame.refine(known, 1 / _CLOSER))
             rest = 1 - _CLOSER
         overall = known.mean, known.covariance
-        state = yield from given(self._started(*overall, ground))
+        state = yield from given(self._started(*overall, structure, ground))
         em = self._em(as_type(state, structure.covariance_type), w, structure, ground, rest)
         before, contested = em.iterations, self._contested and em.iterations > 1
         if contested:
@@ -264,17 +262,23 @@ class PrivateMixturePlan(Iterated):
                 if not blurred:
                     known = frame.told(known, *one, em.iterations / before)
                 known = yield from frame.refine(known, em.iterations / left / rest, looks)
-                single = replace(structure, single=True, iterations=before + looks)
+                single = replace(structure, single=True, iterations=before + looks, beaten=True)
                 return self._as_asked(known), single
         estimate = yield from em.steps(estimate, range(before, em.iterations))
-        return self._finished(em.path.end(estimate), overall), structure
+        end = em.path.end(estimate)
+        return self._finished(end, overall), replace(structure, lost=end.gone)
 
     def _started(
-        self, centre: Array, covariance: Array, ground: Ground
+        self, centre: Array, covariance: Array, structure: Structure, ground: Ground
     ) -> Generator[Stage, Release[Any], Mixture]:
-        if not self._gridded:
+        if not self._gridded or self._packed(structure, ground):
             return self._pack(centre, covariance, ground.region)
         return (yield from from_grid(centre, covariance, self.components, ground, self.rng))
+
+    def _packed(self, structure: Structure, ground: Ground) -> bool:
+        """Whether iterations are too few to get from a grid to axes that it does not see."""
+        partly = self._gridded and self.preamble.d > MOST_AXES and ground.allowance.adaptive
+        return partly and structure.iterations < _ENOUGH
 
     def _one_gaussian(
         self, known: Known, structure: Structure, ground: Ground
@@ -382,12 +386,11 @@ class PrivateMixturePlan(Iterated):
         if state is not None:
             noise *= float(np.sum(state.whiteners**2)) / (k * d)
         n_iter = self.n_iter if allowance.adaptive else self.planned
-        bears = [NEAR if self._gridded else FAR, *[MOST_POOLED] * self._whitened]
+        bears = [NEAR if self._gridded and d <= MOST_AXES else FAR, *[MOST_POOLED] * self._whitened]
         chosen = choose(kind, k, d, ground.count, noise, n_iter, self.max_iter, *bears)
         if self.choose_structure:
             return chosen
         return replace(chosen, covariance_type=kind, single=False)
 
     def _pack(self, centre: Array, covariance: Array, region: Region) -> Mixture:
-        means = region.inside(pack(centre, covariance, self.components, self.rng))
-        return replace(copies(centre, 0.5 * covariance, self.components), means=means)
+        return packed(centre, covariance, self.components, region, self.rng)

@@ -3,9 +3,9 @@
 Lloyd's algorithm and EM are only as good as their start, and under noise they cannot try several.
 But noisy counts of the cells of a grid, once released, may be fitted as often as one likes
 (:mod:`privem.models.kmeans.grid`): exact EM runs on points that stand for the records, from several
-starts, and the best is kept. The grid stands along the axes of the frame, in columns divided by
-their deviations; where its counts drown in noise, the start is the frame's. With more columns than
-it can see it gains nothing over points that lie far apart, and it is not asked.
+starts, and the best is kept. The grid stands along the longest axes of the frame, in columns
+divided by their deviations. Along the others, and where its counts drown in noise, the start is the
+frame's. Without a grid, components start from points of the frame that lie far apart.
 """
 
 from __future__ import annotations
@@ -23,15 +23,17 @@ from ...core import Release, Stage
 from ...ground import Ground
 from ...linalg import invert_cholesky
 from ...tree import Array
-from ..kmeans.grid import Cloud, GridStart, weighted_kmeans
+from ..kmeans.grid import MOST_AXES, Cloud, GridStart, weighted_kmeans
+from .coordinates import copies
+from .frame import pack
 from .model import Mixture
 
 # Runs of k-means++ before EM, in columns divided by deviations and in whitened coordinates; and
-# runs of EM from points drawn at random.
-_TRIES, _DRAWS = 1, 20
+# runs of EM from points that are drawn, each way.
+_TRIES, _DRAWS = 2, 30
 _POINTS = 512
-# Iterations of every run, and of the best few; the least gain of one.
-_SHORT, _LONG, _KEPT, _TOL = 5, 20, 3, 1e-3
+# Iterations, and how many of the runs then go on; of those at last; the least gain of one.
+_ROUNDS, _LONG, _TOL = ((2, 16), (6, 4)), 30, 1e-4
 # The least variance of a component, along any axis, in units of the frame's.
 _NARROWEST = 0.05
 # The least variance on points, in the same units.
@@ -63,22 +65,33 @@ def from_grid(
     """A mixture of k components with full covariances, in unit coordinates.
 
     Generates the stage ``"grid"``; ``centre`` and ``covariance`` are the frame, in unit
-    coordinates.
+    coordinates. Along axes that the grid does not see, all components are as the frame is.
     """
-    region = ground.region
     unit, shape, cloud = yield from cloud_of(centre, covariance, k, ground, rng)
-    best = fitted(cloud.points, cloud.weights, shape, k, rng)
-    lower = np.linalg.cholesky(shape)
-    inverse = np.linalg.inv(lower)
-    softened = soften(inverse @ best.covariances @ inverse.T, _NARROWEST, 0.0, 1e3)
-    kept = cloud.kept
+    values, vectors = np.linalg.eigh(shape)
+    axes, values = vectors[:, ::-1].T, values[::-1]
+    seen = min(len(values), MOST_AXES)
+    middle, roots = centre / unit, np.sqrt(values)
+    points = (cloud.points - middle) @ axes[:seen].T
+    best = fitted(points, cloud, values[:seen], k, rng)
     # As far as the grid is noise: half of the frame's variance, and equal weights.
-    white = kept * softened + (1 - kept) * 0.5 * np.eye(region.d)
-    lower = unit[:, None] * lower
-    share = kept * best.weights + (1 - kept) / k
-    share = np.maximum(share, _LEAST_WEIGHT / k)
-    means = region.inside(best.means * unit)
-    return Mixture("full", share / share.sum(), means, lower @ white @ lower.T)
+    kept, white = cloud.kept, np.tile(np.eye(len(values)), (k, 1, 1))
+    found = best.covariances / np.outer(roots[:seen], roots[:seen])
+    found = soften(found, _NARROWEST, 0.0, 1e3)
+    white[:, :seen, :seen] = kept * found + (1 - kept) * 0.5 * np.eye(seen)
+    share = np.maximum(kept * best.weights + (1 - kept) / k, _LEAST_WEIGHT / k)
+    lower = unit[:, None] * axes.T * roots
+    means = (middle + best.means @ axes[:seen]) * unit
+    inside = ground.region.inside(means)
+    return Mixture("full", share / share.sum(), inside, lower @ white @ lower.T)
+
+
+def packed(
+    centre: Array, covariance: Array, k: int, region: Region, rng: np.random.Generator
+) -> Mixture:
+    """A mixture of k components that lie far apart, each with half of the frame's variance."""
+    means = region.inside(pack(centre, covariance, k, rng))
+    return replace(copies(centre, 0.5 * covariance, k), means=means)
 
 
 @dataclass(frozen=True)
@@ -103,31 +116,52 @@ class PointsFit:
 
 
 def fitted(
-    points: Array, weights: Array, shape: Array, k: int, rng: np.random.Generator
+    points: Array, cloud: Cloud, variances: Array, k: int, rng: np.random.Generator
 ) -> PointsFit:
-    """The best of several runs of EM on points with weights; ``shape``: about their covariance."""
-    starts = []
-    for turn in (np.eye(len(shape)), np.linalg.cholesky(np.linalg.inv(shape))):
-        centres, _ = weighted_kmeans(points @ turn, weights, k, rng, _TRIES)
-        starts.append(centres @ np.linalg.inv(turn))
-    chances = weights / weights.sum()
-    starts += [points[rng.choice(len(points), k, p=chances)] for _ in range(_DRAWS)]
-    features = _features(points)
-    tried = _em(features, chances, np.stack([_nearest(points, c) for c in starts]), _SHORT)
-    best = np.argsort(-tried.value, kind="stable")[:_KEPT]
-    return _em(features, chances, tried.share[best], _LONG).best
+    """The best of many runs of EM on the points of a cloud along axes of these variances.
+
+    Every few iterations the better ones go on. Runs start from k-means, from points drawn far
+    apart, and from any points: each misses groups that the others find.
+    """
+    chances = cloud.weights / cloud.weights.sum()
+    blur = np.full(len(variances), _LEAST)
+    blur[: len(cloud.blur)] = np.maximum(cloud.blur, _LEAST)
+    drawn = np.stack([points[rng.choice(len(points), k, p=chances)] for _ in range(_DRAWS)])
+    starts = [drawn, _far_apart(points, chances, k, rng)]
+    for unit in (np.ones(len(variances)), np.sqrt(variances)):
+        centres, _ = weighted_kmeans(points / unit, chances, k, rng, _TRIES)
+        starts.append((centres * unit)[None])
+    share, features = _nearest(points, np.concatenate(starts)), _features(points)
+    for iterations, kept in _ROUNDS:
+        tried = _em(features, chances, share, blur, iterations)
+        share = tried.share[np.argsort(-tried.value, kind="stable")[:kept]]
+    return _em(features, chances, share, blur, _LONG).best
+
+
+def _far_apart(points: Array, chances: Array, k: int, rng: np.random.Generator) -> Array:
+    """Points (runs, K, d): each is drawn in proportion to its squared distance to those before."""
+    chosen = [rng.choice(len(points), _DRAWS, p=chances)]
+    near = np.full((_DRAWS, len(points)), np.inf)
+    for _ in range(k - 1):
+        away = points - points[chosen[-1]][:, None]
+        near = np.minimum(near, np.einsum("rni,rni->rn", away, away))
+        up_to = np.cumsum(near * chances, axis=1)
+        limit = rng.random(_DRAWS) * up_to[:, -1]
+        chosen.append(np.minimum((up_to < limit[:, None]).sum(axis=1), len(points) - 1))
+    return points[np.stack(chosen, axis=1)]
 
 
 def _nearest(points: Array, means: Array) -> Array:
-    """One for the nearest mean of each point, (K, n)."""
-    nearest = np.argmin(np.sum(means**2, axis=1)[:, None] - 2 * (means @ points.T), axis=0)
-    return np.asarray(np.equal(nearest, np.arange(len(means))[:, None]), dtype=np.float64)
+    """One for the nearest mean of each point, (runs, K, n); means are (runs, K, d)."""
+    nearest = np.argmin(np.sum(means**2, axis=2)[:, :, None] - 2 * (means @ points.T), axis=1)
+    same = np.equal(nearest[:, None], np.arange(means.shape[1])[:, None])
+    return np.asarray(same, dtype=np.float64)
 
 
-def _em(features: Array, chances: Array, share: Array, iterations: int) -> PointsFit:
+def _em(features: Array, chances: Array, share: Array, blur: Array, iterations: int) -> PointsFit:
     """EM with full covariances of points given by features; several runs at once.
 
-    From responsibilities (runs, K, n), until no run gains.
+    From responsibilities (runs, K, n), until no run gains. ``blur`` (d,) is added to variances.
     """
     (runs, k, n), d = share.shape, _columns(features)
     linear = slice(1, d + 1)
@@ -138,7 +172,7 @@ def _em(features: Array, chances: Array, share: Array, iterations: int) -> Point
         count = np.maximum(sums[:, 0], 1e-9)
         means = sums[:, linear] / count[:, None]
         second = (sums[:, d + 1 :] / count[:, None]).reshape(-1, d, d)
-        covariances = second - means[:, :, None] * means[:, None, :] + _LEAST * np.eye(d)
+        covariances = second - means[:, :, None] * means[:, None, :] + np.diag(blur)
         whiteners = invert_cholesky(covariances)
         precisions = np.swapaxes(whiteners, 1, 2) @ whiteners
         pulls = (precisions @ means[:, :, None])[:, :, 0]

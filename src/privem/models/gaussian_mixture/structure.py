@@ -22,11 +22,17 @@ FAR, NEAR = 0.7, 0.45
 
 @dataclass(frozen=True)
 class Structure:
-    """What the noise supports: ``single``, ``tied`` or the type asked for; iterations."""
+    """What the noise supports: ``single``, ``tied`` or the type asked for; iterations.
+
+    ``beaten``: it is single because a contest said so. ``lost``: components that noise has
+    swallowed.
+    """
 
     covariance_type: str
     single: bool
     iterations: int
+    beaten: bool = False
+    lost: tuple[int, ...] = ()
 
     @property
     def name(self) -> str:

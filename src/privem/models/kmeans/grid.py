@@ -144,11 +144,14 @@ class Cloud:
     """Points in unit coordinates that stand for the records, and their weights.
 
     ``kept``: how much of what the counts say is in them, between zero (it is noise) and one.
+    ``blur``: what variances along the axes that are cut lack, where a point stands in the middle of
+    its cell.
     """
 
     points: Array
     weights: Array
     kept: float
+    blur: Array
 
 
 @dataclass(frozen=True)
@@ -218,7 +221,7 @@ class GridStart:
         counts: CellCounts = release.statistics
         mass, kept = self._mass(counts.counts, release.spread, query, deviations)
         points, cell = held(lambda: among._points(query, mass > 0, deviations, some))
-        return Cloud(points, mass[cell], kept)
+        return Cloud(points, mass[cell], kept, self._blur(query, mass))
 
     def _centres(self, cloud: Cloud) -> tuple[Array, float]:
         points, weights = cloud.points, cloud.weights
@@ -268,11 +271,23 @@ class GridStart:
         kept = max(0.0, 1.0 - query.size * sigma**2 / max(float(away @ away), 1e-300))
         return to_simplex((prior + kept * away) / self.ground.count), kept
 
+    def _each(self, query: GridQuery) -> int:
+        """How many points stand for a cell."""
+        return max(1, max(self.points, 20 * self.clusters) // query.size)
+
+    def _blur(self, query: GridQuery, mass: Array) -> Array:
+        """The variance within a cell, on average, along each axis that is cut."""
+        if self._each(query) > 1:
+            return np.zeros(len(query.edges))
+        index = np.unravel_index(np.arange(query.size), query.shape)
+        widths = [np.diff(edges)[i] for edges, i in zip(query.edges, index, strict=True)]
+        return np.asarray(np.square(widths) @ mass / 12)
+
     def _points(
         self, query: GridQuery, used: NDArray[np.bool_], deviations: Array, axes: Array
     ) -> tuple[Array, NDArray[np.int64]]:
         """Points that stand for the records, as many in each cell that is used; their cells."""
-        each = max(1, max(self.points, 20 * self.clusters) // query.size)
+        each = self._each(query)
         cell = np.repeat(np.arange(query.size), each)
         along = self.rng.standard_normal((len(cell), len(deviations))) * deviations
         for axis, index in enumerate(np.unravel_index(cell, query.shape)):

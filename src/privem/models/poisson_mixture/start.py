@@ -49,8 +49,7 @@ def from_grid(
     values, vectors = np.linalg.eigh(shape)
     axes = vectors[:, ::-1][:, :MOST_AXES]
     middle = mean / unit
-    along = np.diag(values[::-1][:MOST_AXES])
-    fit = fitted((cloud.points - middle) @ axes, cloud.weights, along, k, rng)
+    fit = fitted((cloud.points - middle) @ axes, cloud, values[::-1][:MOST_AXES], k, rng)
     share = np.maximum(cloud.kept * fit.weights + (1 - cloud.kept) / k, _LEAST_WEIGHT / k)
     rates = region.to_data(region.inside((middle + fit.means @ axes.T) * unit))
     return Poissons(share / share.sum(), np.maximum(rates, FLOOR))
