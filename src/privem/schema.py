@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import polars as pl
 from numpy.typing import NDArray
 
 from .data.array import is_frame
@@ -210,6 +209,7 @@ class Schema:
 
         Examples
         --------
+        >>> import polars as pl
         >>> Schema({"age": (15, 95)}).for_types({"age": pl.Int16})
         Schema({'age': (int, 15, 95)})
         """
@@ -315,6 +315,7 @@ class Schema:
 
         Examples
         --------
+        >>> import polars as pl
         >>> people = pl.DataFrame({"age": [31, 47], "sex": ["f", "m"]})
         >>> print(Schema.draft(people).partition("[columns]\n")[2])
         age = {type = "int", bounds = "?", missing = "?"}

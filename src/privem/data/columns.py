@@ -257,10 +257,11 @@ class Category:
             raise wrong(self.name, f"{len(values):,} categories; at most {MOST_CATEGORIES:,} work")
         seen: dict[Any, Any] = {}
         for value in values:
-            other = seen.setdefault(category_key(value), value)
-            if other is not value:
-                twice = "twice" if other == value else f"and {other!r}, which mean the same"
+            key = category_key(value)
+            if key in seen:
+                twice = "twice" if seen[key] == value else f"and {seen[key]!r}: they mean the same"
                 raise wrong(self.name, f"the categories hold {value!r} {twice}")
+            seen[key] = value
 
     @property
     def known(self) -> bool:
@@ -315,8 +316,8 @@ def refuse_text(name: str, value: Any) -> None:
             value.encode("utf-8")
         except UnicodeEncodeError:
             raise wrong(name, f"{value!r} is no valid text (Unicode)") from None
-    elif not math.isfinite(value):
-        raise wrong(name, f"{value!r} is no category")
+    elif not abs(value) < 2**63:
+        raise wrong(name, "categories that are numbers are finite, and below 2**63")
 
 
 def _common(column: Column) -> dict[str, Any]:

@@ -100,10 +100,9 @@ def _open_path(path: Path, header: bool | None, wanted: Collection[str]) -> Open
         scan = pl.scan_parquet(files, glob=False)
         with reading(label, "is not a readable table"):
             return Opened(scan, label, Header(list(scan.collect_schema()), None), False)
-    # All text, and what is empty too: it may be a category.
-    text = {"infer_schema": False, "missing_utf8_is_empty_string": True}
     with reading(label, "is not a readable table"):
-        scan, found = scan_csv(files, label, header, wanted, **text)
+        scan, found = scan_csv(files, label, header, wanted, infer_schema=False)
+    scan = scan.with_columns(pl.all().fill_null(""))  # nothing may be a category
     return Opened(scan, label, found, False, typed=False)
 
 
