@@ -339,6 +339,8 @@ def _name(name: Any) -> str:
     if not isinstance(name, str) or not name:
         raise TypeError(f"names of columns are text, got {name!r}")
     refuse_text(name, name)
+    if name == "*" or (name.startswith("^") and name.endswith("$")):
+        raise ValueError(f"column {name!r}: polars takes this name for a pattern; rename it")
     return name
 
 

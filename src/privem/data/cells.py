@@ -87,7 +87,7 @@ def for_type(column: Column, dtype: Any) -> Column:
         case Flag() if form in ("number", "flag", "text"):
             kind = type_name(dtype) if form == "number" else "bool"
             return replace(column, dtype=column.dtype or kind)
-        case Category() if form == "text" or (form is not None and _has_numbers(column)):
+        case Category() if form == "text" or (form is not None and _may_be_numbers(column)):
             return replace(column, dtype=column.dtype or _category_dtype(column, dtype))
         case Moment() if form in ("date", "time", "text"):
             return replace(column, dtype=column.dtype or moment_dtype(column, dtype))
@@ -98,40 +98,51 @@ def for_type(column: Column, dtype: Any) -> Column:
     )
 
 
-def cell(column: Column, dtype: Any) -> pl.Expr:
-    """The cell of each value of a column that has this (polars) type in its table.
-
-    Null only where there is a gap and the column may have none.
+def cell(column: Column) -> pl.Expr:
+    """The cell of each value of a column; null where there is a gap and the column may have none.
 
     Examples
     --------
     >>> frame = pl.DataFrame({"age": ["31", "1e9", "soon", ""]})
-    >>> frame.select(cell(Number("age", 0, 99, whole=True), pl.String))["age"].to_list()
+    >>> frame.select(cell(Number("age", 0, 99, whole=True)))["age"].to_list()
     [31, 99, 0, None]
-    >>> frame.select(cell(Number("age", 0, 99, True, missing=True), pl.String))["age"].to_list()
+    >>> frame.select(cell(Number("age", 0, 99, whole=True, missing=True)))["age"].to_list()
     [31, 99, 100, 100]
     """
-    value, gap = read(column, dtype)
-    other = pl.lit(0, pl.Int32)
-    if column.missing:
-        rest: pl.Expr = pl.lit(column.size - 1, pl.Int32)
-    else:
-        rest = pl.when(gap).then(None).otherwise(other)
-    placed = pl.when(value.is_not_null()).then(_place(column, value)).otherwise(rest)
-    return placed.cast(pl.Int32).alias(column.name)
+
+    def place(series: pl.Series) -> pl.Series:
+        value, gap = read(column, series)
+        known = value.is_not_null().to_numpy()
+        rest = column.size - 1 if column.missing else 0
+        cells = pl.Series(series.name, np.where(known, _place(column, value), rest), pl.Int32)
+        if column.missing or not gap.any():
+            return cells
+        return cells.set(gap, None)
+
+    return _each(column, place, pl.Int32)
 
 
-def odd(column: Column, dtype: Any) -> tuple[pl.Expr, pl.Expr]:
+def odd(column: Column) -> tuple[pl.Expr, pl.Expr]:
     """For exact fits: the first value that cannot be read, as text; and whether there is a gap.
 
     Both are one value for the whole column. Infinity counts as a value that cannot be read.
     """
-    value, gap = read(column, dtype)
-    bad = value.is_null() & ~gap
-    if isinstance(column, Number):
-        bad = bad | value.is_infinite().fill_null(False)
-    first = pl.col(column.name).filter(bad).first().cast(pl.String)
-    return first, gap.any()
+
+    def bad(series: pl.Series) -> pl.Series:
+        value, gap = read(column, series)
+        unread = value.is_null() & ~gap
+        return unread | value.is_infinite().fill_null(False) if value.dtype.is_float() else unread
+
+    def gaps(series: pl.Series) -> pl.Series:
+        return read(column, series)[1]
+
+    first = pl.col(column.name).filter(_each(column, bad, pl.Boolean)).first().cast(pl.String)
+    return first, _each(column, gaps, pl.Boolean).any()
+
+
+def _each(column: Column, function: Callable[[pl.Series], pl.Series], kind: Any) -> pl.Expr:
+    """A function of a column's values that treats each of them by itself."""
+    return pl.col(column.name).map_batches(function, return_dtype=kind, is_elementwise=True)
 
 
 def _form(dtype: Any) -> str | None:
@@ -160,7 +171,12 @@ def _number_for(column: Number, dtype: Any) -> Number:
         kind = kind if dtype.is_integer() and _holds(kind, low, high) else "int64"
     elif kind != "float32":
         kind = "float64"
-    return replace(column, whole=whole, dtype=column.dtype or kind)
+    elif low is not None and high is not None and column.dtype is None:
+        # Of single precision like the values: many of them may be at the lower bound.
+        low, high = float(np.float32(low)), float(np.float32(high))
+        if low >= high:
+            low, high, kind = column.low, column.high, "float64"
+    return replace(column, low=low, high=high, whole=whole, dtype=column.dtype or kind)
 
 
 def _holds(kind: str, low: float | None, high: float | None) -> bool:
@@ -170,8 +186,10 @@ def _holds(kind: str, low: float | None, high: float | None) -> bool:
     return bool(np.iinfo(kind).min <= low and high <= np.iinfo(kind).max)
 
 
-def _has_numbers(column: Category) -> bool:
-    return any(not isinstance(category_key(value), str) for value in column.values or ())
+def _may_be_numbers(column: Category) -> bool:
+    if column.values is None:
+        return True
+    return any(not isinstance(category_key(value), str) for value in column.values)
 
 
 def _category_dtype(column: Category, dtype: Any) -> str:
@@ -184,11 +202,8 @@ def _category_dtype(column: Category, dtype: Any) -> str:
 def moment_dtype(column: Moment, dtype: Any) -> str:
     """The type of dates and times: the table's, if it can hold them."""
     if dtype != pl.Datetime:
-        return (
-            "date"
-            if column.unit == "day"
-            else ("datetime[us, UTC]" if column.utc else "datetime[us]")
-        )
+        timed = "datetime[us, UTC]" if column.utc else "datetime[us]"
+        return "date" if column.unit == "day" else timed
     if column.unit == "day" and dtype.time_zone is not None:
         return "date"
     fits = max(-column.low, column.high) * UNITS[column.unit] < 2**63 // 1000
@@ -200,149 +215,154 @@ def moment_dtype(column: Moment, dtype: Any) -> str:
     )
 
 
-def read(column: Column, dtype: Any) -> tuple[pl.Expr, pl.Expr]:
+def read(column: Column, series: pl.Series) -> tuple[pl.Series, pl.Series]:
     """Values in the form that cells are cut from, and where there are gaps.
 
     The form is numbers, units since 1970, or positions among categories; null for a gap, and for
     what cannot be read.
     """
-    raw, form = pl.col(column.name), _form(dtype)
-    text = raw.cast(pl.String).str.strip_chars()
-    gap = raw.is_null()
-    if form == "text":
-        gap = gap | text.str.to_lowercase().is_in(GAPS)
-    elif dtype.is_float():
-        gap = gap | raw.is_nan()
+    if series.dtype in (pl.Categorical, pl.Enum, pl.Null):
+        series = series.cast(pl.String)
     match column:
         case Number():
-            value = _as_number(raw, text, form).fill_nan(None)
+            value = _read_with(_as_numbers, series)
         case Flag():
-            value = _as_flag(raw, text, form)
+            value = _read_with(_as_flags, series)
         case Category():
-            value = _as_code(column, raw, text, form)
+            value = _as_codes(column, series)
         case Moment():
-            value = _as_ticks(column, raw, text, dtype)
-    return value, gap.fill_null(True) & value.is_null()
+            value = _as_ticks(column, series)
+    gap = series.is_null()
+    if series.dtype == pl.String:
+        left = (value.is_null() & ~gap).arg_true()
+        if len(left):
+            word = series.gather(left).str.strip_chars().str.to_lowercase()
+            gap = gap.scatter(left, word.is_in(GAPS))
+    elif series.dtype.is_float():
+        gap = gap | series.is_nan().fill_null(True)
+    return value, gap
 
 
-def _as_number(raw: pl.Expr, text: pl.Expr, form: str | None) -> pl.Expr:
-    return text.cast(pl.Float64, strict=False) if form == "text" else raw.cast(pl.Float64)
+def _read_with(reads: Callable[[pl.Series], pl.Series], series: pl.Series) -> pl.Series:
+    """Values as read; those that are text with blanks around them trimmed, if need be."""
+    value = reads(series)
+    if series.dtype == pl.String:
+        left = (value.is_null() & series.is_not_null()).arg_true()
+        if len(left):
+            value = value.scatter(left, reads(series.gather(left).str.strip_chars()))
+    return value
 
 
-def _as_flag(raw: pl.Expr, text: pl.Expr, form: str | None) -> pl.Expr:
-    if form == "text":
-        word = text.str.to_lowercase()
-        yes, no = word.is_in(_YES), word.is_in(_NO)
-    else:
-        number = raw.cast(pl.Float64)
-        yes, no = number == 1, number == 0
-    return pl.when(yes).then(1).when(no).then(0).otherwise(None)
+def _as_numbers(series: pl.Series) -> pl.Series:
+    return series.cast(pl.Float64, strict=False).fill_nan(None)
 
 
-def _as_code(column: Category, raw: pl.Expr, text: pl.Expr, form: str | None) -> pl.Expr:
+def _as_flags(series: pl.Series) -> pl.Series:
+    if series.dtype == pl.String:
+        return _positions(series.str.to_lowercase(), [*_NO, *_YES]) // len(_NO)
+    number = series.cast(pl.Float64)
+    return number.set(~number.is_in([0.0, 1.0]), None).cast(pl.Int32)
+
+
+def _positions(series: pl.Series, words: list[str]) -> pl.Series:
+    """Where text stands in a list; null where it does not."""
+    return series.cast(pl.Enum(words), strict=False).to_physical().cast(pl.Int32)
+
+
+def _as_codes(column: Category, series: pl.Series) -> pl.Series:
     """The position among the categories, by text and by the number that it means."""
     keys = [category_key(value) for value in column.values or ()]
+    words = [str(value).strip() for value in column.values or ()]
     numbers = {key: code for code, key in enumerate(keys) if not isinstance(key, str)}
-    number = raw.cast(pl.Float64) if form in ("number", "flag") else None
-    if number is None:
-        words = [str(value).strip() for value in column.values or ()]
-        by_text = text.cast(pl.Enum(words), strict=False).to_physical().cast(pl.Int32)
-        if not numbers:
-            return by_text
-        spelled = text.str.to_lowercase()
-        number = (
-            pl.when(spelled == "true")
-            .then(1.0)
-            .when(spelled == "false")
-            .then(0.0)
-            .otherwise(text.cast(pl.Float64, strict=False))
-        )
     known = np.array(sorted(numbers))
     codes = np.array([numbers[key] for key in known.tolist()], dtype=np.int32)
 
-    def find(values: NDArray[Any]) -> NDArray[Any]:
-        at = np.minimum(np.searchsorted(known, values), len(known) - 1)
-        return np.where(known[at] == values, codes[at], -1)
+    def by_number(values: pl.Series) -> pl.Series:
+        number = values.cast(pl.Float64, strict=False).fill_null(np.nan).to_numpy()
+        at = np.minimum(np.searchsorted(known, number), len(known) - 1)
+        found = known[at] == number
+        return pl.Series(values.name, np.where(found, codes[at], 0), pl.Int32).set(
+            pl.Series(~found), None
+        )
 
-    found = _each(number.fill_null(np.nan), find)
-    by_number = pl.when(found >= 0).then(found).otherwise(None)
-    return by_number if form in ("number", "flag") else pl.coalesce(by_text, by_number)
+    if series.dtype.is_numeric() or series.dtype == pl.Boolean:
+        return by_number(series)
+    text = series.cast(pl.String)
+    found = _read_with(lambda part: _positions(part, words), text)
+    left = (found.is_null() & text.is_not_null()).arg_true()
+    if not len(known) or not len(left):
+        return found
+    spelled = text.gather(left).str.strip_chars().str.to_lowercase()
+    return found.scatter(left, by_number(spelled.replace(["true", "false"], ["1", "0"])))
 
 
-def _as_ticks(column: Moment, raw: pl.Expr, text: pl.Expr, dtype: Any) -> pl.Expr:
+def _as_ticks(column: Moment, series: pl.Series) -> pl.Series:
     """Units since 1970; nothing here can overflow."""
     step, day = UNITS[column.unit], UNITS["day"]
-    match _form(dtype):
-        case "date":
-            days = raw.to_physical().cast(pl.Int64)
-        case "time" if column.unit == "day":
-            days = raw.dt.date().to_physical().cast(pl.Int64)
-        case "time":
-            return _rescaled(
-                raw.to_physical(), {"ns": 1, "us": 1000, "ms": 10**6}[dtype.time_unit], step
-            )
-        case _ if column.format is not None:
-            timed = any(
-                part in column.format for part in ("%H", "%I", "%T", "%R", "%k", "%l", "%s")
-            )
-            if timed:
-                zone: Any = {"time_zone": "UTC"} if "z" in column.format.replace("%Z", "") else {}
-                read = text.str.to_datetime(column.format, time_unit="us", strict=False, **zone)
-                return _rescaled(read.to_physical(), 1000, step)
-            days = text.str.to_date(column.format, strict=False).to_physical().cast(pl.Int64)
-        case _:
-            parts = text.str.extract_groups(_DATE_AND_TIME)
-            days = pl.coalesce(
-                parts.struct.field("date").str.to_date(form, strict=False) for form in _DATES
-            )
-            days = days.to_physical().cast(pl.Int64)
-            if column.unit != "day":
-                return (days.clip(-_DAYS, _DAYS) * day + _time_of_day(parts)).floordiv(step)
+    if series.dtype == pl.Datetime and column.unit != "day":
+        unit: Any = series.dtype
+        nanoseconds = {"ns": 1, "us": 1000, "ms": 10**6}[unit.time_unit]
+        return _rescaled(series.to_physical(), nanoseconds, step)
+    if series.dtype == pl.String:
+        return _as_text_ticks(column, series)
+    days = series.dt.date().to_physical().cast(pl.Int64)
     return days if column.unit == "day" else days.clip(-_DAYS, _DAYS) * (day // step)
 
 
-def _time_of_day(parts: pl.Expr) -> pl.Expr:
+def _as_text_ticks(column: Moment, series: pl.Series) -> pl.Series:
+    """The same of text: the same dates often come again, and each is read once."""
+    step, day = UNITS[column.unit], UNITS["day"]
+    texts = series.drop_nulls().unique()
+    text = texts.str.strip_chars()
+    form = column.format
+    if form is None:
+        parts = text.str.extract_groups(_DATE_AND_TIME).struct.unnest()
+        read = [parts["date"].str.to_date(each, strict=False) for each in _DATES]
+        days = parts.select(pl.coalesce(read)).to_series().to_physical().cast(pl.Int64)
+        ticks = days
+        if column.unit != "day":
+            time = parts.select(_time_of_day()).to_series()
+            ticks = (days.clip(-_DAYS, _DAYS) * day + time) // step
+    elif any(part in form for part in ("%H", "%I", "%T", "%R", "%k", "%l", "%s")):
+        zone: Any = {"time_zone": "UTC"} if "z" in form else {}
+        times = text.str.to_datetime(form, time_unit="us", strict=False, **zone)
+        ticks = _rescaled(times.to_physical(), 1000, step)
+    else:
+        days = text.str.to_date(form, strict=False).to_physical().cast(pl.Int64)
+        ticks = days.clip(-_DAYS, _DAYS) * (day // step)
+    return series.replace_strict(texts, ticks, default=None, return_dtype=pl.Int64)
+
+
+def _time_of_day() -> pl.Expr:
     """Microseconds since midnight UTC; null if there is no such time."""
 
     def part(name: str) -> pl.Expr:
-        return parts.struct.field(name).cast(pl.Int64, strict=False).fill_null(0)
+        return pl.col(name).cast(pl.Int64, strict=False).fill_null(0)
 
-    fraction = parts.struct.field("f").str.pad_end(6, "0").cast(pl.Int64, strict=False).fill_null(0)
+    fraction = pl.col("f").str.pad_end(6, "0").cast(pl.Int64, strict=False).fill_null(0)
     hour, minute, second = part("h"), part("m"), part("s")
-    west = parts.struct.field("zh").str.starts_with("-").fill_null(False)
+    west = pl.col("zh").str.starts_with("-").fill_null(False)
     offset = part("zh") * 60 + pl.when(west).then(-part("zm")).otherwise(part("zm"))
     time = ((hour * 60 + minute - offset) * 60 + second) * UNITS["second"] + fraction
     return pl.when((hour < 24) & (minute < 60) & (second < 61)).then(time).otherwise(None)
 
 
-def _rescaled(ticks: pl.Expr, nanoseconds: int, step: int) -> pl.Expr:
+def _rescaled(ticks: pl.Series, nanoseconds: int, step: int) -> pl.Series:
     """Ticks of so many nanoseconds as steps of so many microseconds."""
     step *= 1000
     if nanoseconds <= step:
-        return ticks.floordiv(step // nanoseconds)
+        return ticks // (step // nanoseconds)
     times = nanoseconds // step
     most = 2**62 // times
     return ticks.clip(-most, most) * times
 
 
-def _place(column: Column, value: pl.Expr) -> pl.Expr:
-    """The cells of values that have one."""
+def _place(column: Column, value: pl.Series) -> NDArray[Any]:
+    """The cells of values; where there is none, that of another."""
     if isinstance(column, Flag | Category):
-        return value.cast(pl.Int32)
+        return value.fill_null(0).to_numpy()
     starts = column.starts
-    whole = isinstance(column, Number) and bool(column.whole)
-
-    def find(values: NDArray[Any]) -> NDArray[Any]:
-        nearest = np.rint(values) if whole else values
-        return np.maximum(np.searchsorted(starts, nearest, side="right") - 1, 0)
-
-    return _each(value.fill_null(starts[0].item()), find)
-
-
-def _each(values: pl.Expr, function: Callable[[NDArray[Any]], NDArray[Any]]) -> pl.Expr:
-    """A function of arrays that treats each value by itself; the result is whole numbers."""
-
-    def apply(part: pl.Series) -> pl.Series:
-        return pl.Series(part.name, function(part.to_numpy()).astype(np.int32))
-
-    return values.map_batches(apply, return_dtype=pl.Int32, is_elementwise=True)
+    values = value.fill_null(starts[0].item()).to_numpy()
+    if isinstance(column, Number) and column.whole:
+        values = np.rint(values)
+    return np.maximum(np.searchsorted(starts, values, side="right") - 1, 0)

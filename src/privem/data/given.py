@@ -57,9 +57,9 @@ def _bounds(column: Number | Moment) -> tuple[Any, Any]:
 
 def _place(column: Column, value: Any) -> tuple[int, Any]:
     """The cell of one value, and the value in the form that cells are cut from."""
-    frame = pl.DataFrame({column.name: [as_text(value)]}, schema={column.name: pl.String})
-    known = read(column, pl.String)[0].alias(f"{column.name} as read")
-    found, place = frame.select(known, cell(column, pl.String)).row(0)
+    series = pl.Series(column.name, [as_text(value)], pl.String)
+    found = read(column, series)[0].item()
+    place = pl.DataFrame([series]).select(cell(column)).item()
     if found is None:
         raise wrong(column.name, f"{value!r} is not among the values that its schema allows")
     return place, found

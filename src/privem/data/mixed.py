@@ -117,12 +117,11 @@ def open_cells(
     aside = [name for name in (weight, groups, y) if isinstance(name, str)]
     opened = open_columns(X, policy.header, [*schema.names, *schema.skipped, *aside])
     _refuse_columns(opened, schema, aside, policy.fitted)
-    types = opened.types
-    schema = schema.for_types(types)
+    schema = schema.for_types(opened.types)
     columns = schema.columns
-    cells = [cell(column, types[column.name]) for column in columns]
+    cells = [cell(column) for column in columns]
     if policy.exact:
-        _refuse_odd(opened, columns, types)
+        _refuse_odd(opened, columns)
     kinds = [str(column.dtype) for column in columns]
     extra = [_as_weight(weight)] if isinstance(weight, str) else []
     if not opened.held:
@@ -178,11 +177,11 @@ def _refuse_columns(opened: Opened, schema: Declared, aside: Sequence[str], fitt
         )
 
 
-def _refuse_odd(opened: Opened, columns: Sequence[Column], types: dict[str, Any]) -> None:
+def _refuse_odd(opened: Opened, columns: Sequence[Column]) -> None:
     """Exact fits: raise for a value that cannot be read and for an undeclared gap; name it."""
     asked = []
     for j, column in enumerate(columns):
-        first, gap = odd(column, types[column.name])
+        first, gap = odd(column)
         asked += [first.alias(f"odd{j}"), gap.alias(f"gap{j}")]
     with reading(opened.label, header=opened.header):
         found = opened.scan.select(*asked).collect(engine="streaming").row(0, named=True)
