@@ -56,7 +56,7 @@ class Schema:
         - A mapping, as in files: ``{"type": "int", "bounds": [0, 90], "missing": True}`` or
           ``{"categories": [...]}``. Types are ``int``, ``float``, ``bool``, ``str``, ``date``,
           ``datetime`` and ``skip``. Dates have a ``format`` (``"%m/%d/%Y"``) if they are text that
-          is written otherwise than 2025-01-31, 2025/01/31, 31.01.2025 or 31 January 2025.
+          is written otherwise than 2025-01-31, 2025/01/31, 31.01.2025 or, with the month by name, 31 jan 2025.
     missing : iterable of str or bool, default=()
         Names of columns in which values may be missing; ``True``: all of them. Gaps in other
         columns are refused.

@@ -299,12 +299,17 @@ def _as_codes(column: Category, series: pl.Series) -> pl.Series:
 def _as_ticks(column: Moment, series: pl.Series) -> pl.Series:
     """Units since 1970; nothing here can overflow."""
     step, day = UNITS[column.unit], UNITS["day"]
-    if series.dtype == pl.Datetime and column.unit != "day":
-        unit: Any = series.dtype
-        nanoseconds = {"ns": 1, "us": 1000, "ms": 10**6}[unit.time_unit]
-        return _rescaled(series.to_physical(), nanoseconds, step)
     if series.dtype == pl.String:
         return _as_text_ticks(column, series)
+    if series.dtype == pl.Datetime:
+        kind: Any = series.dtype
+        nanoseconds = {"ns": 1, "us": 1000, "ms": 10**6}[kind.time_unit]
+        ticks = series.to_physical()
+        if column.unit != "day":
+            return _rescaled(ticks, nanoseconds, step)
+        # Within ten thousand years, so that every time has a date where it was recorded.
+        most = min(_DAYS // 30 * day * 1000 // nanoseconds, 2**62)
+        series = ticks.clip(-most, most).cast(kind)
     days = series.dt.date().to_physical().cast(pl.Int64)
     return days if column.unit == "day" else days.clip(-_DAYS, _DAYS) * (day // step)
 

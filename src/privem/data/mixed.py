@@ -221,11 +221,13 @@ def _from_pandas(series: Any, name: str) -> pl.Series:
         values = kept.gather(pl.Series(codes).replace(-1, None))
         return values.cast(pl.Categorical) if values.dtype == pl.String else values
     if dtype.kind in "M":
-        times = series.dt.tz_convert("UTC").dt.tz_localize(None) if _zone(dtype) else series
-        unit = str(times.dtype).removeprefix("datetime64[").removesuffix("]")
-        values = times.to_numpy().astype(f"datetime64[{unit if unit != 's' else 'ms'}]")
-        made = pl.Series(name, values)
         zone = _zone(dtype)
+        times = (series if zone is None else series.dt.tz_convert(None)).to_numpy()
+        if np.datetime_data(times.dtype)[0] == "s":  # which polars does not have
+            gaps, seconds = np.isnat(times), times.view(np.int64)
+            times = (np.clip(seconds, -(2**50), 2**50) * 1000).view("datetime64[ms]")
+            times[gaps] = np.datetime64("NaT")
+        made = pl.Series(name, times)
         return made if zone is None else made.dt.replace_time_zone("UTC").dt.convert_time_zone(zone)
     if dtype.kind in "biuf":
         gaps = series.isna().to_numpy()
