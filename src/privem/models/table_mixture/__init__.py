@@ -1,0 +1,1 @@
+"""Mixed columns: a mixture of products fitted to noisy tables of pairs of columns."""
