@@ -17,10 +17,23 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-NAMES = (
-    "age workclass fnlwgt education education-num marital-status occupation relationship race sex "
-    "capital-gain capital-loss hours-per-week native-country income"
-).split()
+NAMES = [
+    "age",
+    "workclass",
+    "fnlwgt",
+    "education",
+    "education-num",
+    "marital-status",
+    "occupation",
+    "relationship",
+    "race",
+    "sex",
+    "capital-gain",
+    "capital-loss",
+    "hours-per-week",
+    "native-country",
+    "income",
+]
 # Public: declared, not read off the data. All of them are whole numbers.
 BOUNDS = {
     "age": (15, 95),
@@ -51,6 +64,8 @@ class Numbers:
     high: float
     cuts: np.ndarray
     """Of the shared grid."""
+    missing: bool = False
+    """Whether NaN is a value, which has the last cell."""
 
     @cached_property
     def edges(self) -> np.ndarray:
@@ -62,15 +77,23 @@ class Numbers:
 
     @property
     def cells(self) -> int:
-        return len(self.edges) - 1
+        return len(self.edges) - 1 + self.missing
 
     def encode(self, values: np.ndarray) -> np.ndarray:
         cell = np.searchsorted(self.edges, values, side="right") - 1
-        return np.clip(cell, 0, self.cells - 1)
+        cell = np.clip(cell, 0, len(self.edges) - 2)
+        return np.where(np.isnan(values), self.cells - 1, cell)
 
     def decode(self, cell: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        gap = cell > len(self.edges) - 2
+        cell = np.where(gap, 0, cell)
         low, high = self.edges[cell], self.edges[cell + 1]
-        return np.clip(np.floor(low + rng.random(len(cell)) * (high - low)), self.low, self.high)
+        drawn = np.floor(low + rng.random(len(cell)) * (high - low))
+        return np.where(gap, np.nan, np.clip(drawn, self.low, self.high))
+
+    def on_grid(self, values: np.ndarray) -> np.ndarray:
+        cell = np.searchsorted(self.cuts, values, side="right")
+        return np.where(np.isnan(values), len(self.cuts) + 1, cell)
 
     @cached_property
     def onto_grid(self) -> np.ndarray:
@@ -79,7 +102,11 @@ class Numbers:
         # A whole number stands for what is within a half of it.
         low, high = self.edges[:-1, None] - 0.5, self.edges[1:, None] - 0.5
         inside = np.minimum(high, ends[1:]) - np.maximum(low, ends[:-1])
-        return np.maximum(inside, 0.0) / (high - low)
+        shares = np.maximum(inside, 0.0) / (high - low)
+        if self.missing:
+            shares = np.pad(shares, ((0, 1), (0, 1)))
+            shares[-1, -1] = 1.0
+        return shares
 
 
 @dataclass(frozen=True)
@@ -98,6 +125,9 @@ class Labels:
 
     def decode(self, cell: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         return cell.astype(float)
+
+    def on_grid(self, values: np.ndarray) -> np.ndarray:
+        return values.astype(np.int64)
 
     @cached_property
     def onto_grid(self) -> np.ndarray:
@@ -118,7 +148,7 @@ def _read(name: str, skip: int) -> pl.DataFrame:
 def load() -> tuple[Columns, np.ndarray, np.ndarray]:
     """Columns, 32,561 rows to fit to, and 16,281 to test on."""
     tables = _read("adult.data.gz", 0), _read("adult.test.gz", 1)
-    both = pl.concat([t.cast({name: pl.Float64 for name in BOUNDS}, strict=False) for t in tables])
+    both = pl.concat([t.cast(dict.fromkeys(BOUNDS, pl.Float64), strict=False) for t in tables])
     columns: Columns = []
     values = np.empty((len(both), len(NAMES)))
     for j, name in enumerate(NAMES):
@@ -128,7 +158,8 @@ def load() -> tuple[Columns, np.ndarray, np.ndarray]:
         else:
             labels = tuple(sorted(set(both[name])))
             columns.append(Labels(name, labels))
-            values[:, j] = both[name].replace_strict(dict(zip(labels, range(len(labels))))).to_numpy()
+            codes = {label: code for code, label in enumerate(labels)}
+            values[:, j] = both[name].replace_strict(codes).to_numpy()
     return columns, values[: len(tables[0])], values[len(tables[0]) :]
 
 
@@ -152,8 +183,10 @@ def distances(columns: Columns, real: np.ndarray, other: np.ndarray) -> dict[str
     codes = []
     for j, column in enumerate(columns):
         if isinstance(column, Numbers):
-            cuts = np.unique(np.quantile(real[:, j], np.linspace(0, 1, 21)))[1:-1]
+            cuts = np.unique(np.nanquantile(real[:, j], np.linspace(0, 1, 21)))[1:-1]
             codes.append([np.searchsorted(cuts, v[:, j], side="right") for v in (real, other)])
+            for code, v in zip(codes[-1], (real, other), strict=True):
+                code[np.isnan(v[:, j])] = len(cuts) + 1
         else:
             codes.append([v[:, j].astype(int) for v in (real, other)])
     sizes = [max(a.max(), b.max()) + 1 for a, b in codes]

@@ -41,6 +41,8 @@ _FEWEST, _MOST = 2, 32
 _HEAVY = 0.8
 # A category whose count is so many deviations of its noise stands out; at most so many do.
 _STANDS_OUT, _MOST_LABELS = 3.0, 64
+# Numbers of all tables together, about.
+_NUMBERS = 2**22
 # What is not seen has up to this part of its noise's deviation.
 _UNSEEN = 0.1
 _FAR = 1e15  # beyond any count
@@ -89,10 +91,10 @@ class Bins:
 
     def total(self, counts: Array) -> Array:
         """Counts of cells as counts of bins."""
-        return np.bincount(self.bin_of, counts, self.count)
+        return np.bincount(self.bin_of, counts, self.count).astype(np.float64, copy=False)
 
 
-def bins_for(count: float, deviation: float) -> int:
+def bins_for(count: float, deviation: float, tables: int = 1) -> int:
     """How many bins of a column tables of two columns can bear.
 
     Parameters
@@ -101,6 +103,8 @@ def bins_for(count: float, deviation: float) -> int:
         Records.
     deviation : float
         Of the noise on each number of the tables.
+    tables : int
+        How many there are, times the values of a target: all their numbers must be held.
 
     Examples
     --------
@@ -108,11 +112,36 @@ def bins_for(count: float, deviation: float) -> int:
     (16, 5, 2)
     """
     wanted = math.sqrt(max(count, 1.0) / (_CELL * max(deviation, 1e-9)))
-    return round(min(max(wanted, _FEWEST), _MOST))
+    return round(min(max(wanted, _FEWEST), _MOST, _most_labels(tables) / 2))
+
+
+def _most_labels(tables: int) -> int:
+    """Categories that may have bins of their own."""
+    return int(min(max(math.sqrt(_NUMBERS / max(tables, 1)), 2 * _FEWEST), _MOST_LABELS))
+
+
+@dataclass(frozen=True)
+class _Rule:
+    """What becomes of cells, in records."""
+
+    bins: int
+    heavy: float
+    """A cell with so many is an atom."""
+    least: float
+    """A bin of ordered cells has no fewer."""
+    stands_out: float
+    """A category with so many has a bin of its own."""
+    labels: int
+    """No more than so many have."""
 
 
 def bin_columns(
-    columns: Sequence[Column], counts: Array, deviation: float, count: float, coming: float
+    columns: Sequence[Column],
+    counts: Array,
+    deviation: float,
+    count: float,
+    coming: float,
+    tables: int = 1,
 ) -> list[Bins]:
     """Bins of all columns.
 
@@ -127,6 +156,8 @@ def bin_columns(
         Records.
     coming : float
         The deviation of the noise on the tables of two columns that are asked for next.
+    tables : int
+        How many these are, times the values of a target.
 
     Examples
     --------
@@ -135,27 +166,28 @@ def bin_columns(
     >>> age = SimpleNamespace(cells=5, ordered=True, missing=True)
     >>> found, = bin_columns([age], np.array([10.0, 900, 40, 60, 20]), 1.0, 1030, 90.0)
     >>> found.bin_of
-    array([0, 1, 2, 2, 3])
+    array([0, 1, 0, 0, 2])
     """
     counts = np.clip(np.nan_to_num(counts), -_FAR, _FAR)
-    ends = np.cumsum([0, *(column.cells for column in columns)])
+    parts = np.split(counts, np.cumsum([column.cells for column in columns])[:-1])
+    count, bins = max(count, 1.0), bins_for(count, coming, tables)
+    heavy = max(_HEAVY * count / bins, 2 * deviation)
+    rule = _Rule(bins, heavy, _BIN * coming, _STANDS_OUT * deviation, _most_labels(tables))
     return [
-        _bin_column(column, counts[low:high], deviation, max(count, 1.0), coming)
-        for column, low, high in zip(columns, ends[:-1], ends[1:], strict=True)
+        _bin_column(column, part, deviation, rule)
+        for column, part in zip(columns, parts, strict=True)
     ]
 
 
-def _bin_column(
-    column: Column, counts: Array, deviation: float, count: float, coming: float
-) -> Bins:
+def _bin_column(column: Column, counts: Array, deviation: float, rule: _Rule) -> Bins:
     core = column.cells - column.missing
     if core == 0:
         return Bins(np.zeros(1, dtype=np.int64), np.ones(1))
     if column.ordered:
         smooth = smoothed(counts[:core], deviation)
-        bin_of = _ordered(smooth, deviation, count, coming)
+        bin_of = _ordered(smooth, rule)
     else:
-        bin_of = _labels(counts[:core], deviation)
+        bin_of = _labels(counts[:core], rule)
         smooth = _shrunk(counts[:core], bin_of, deviation)
     if column.missing:
         bin_of = np.append(bin_of, bin_of.max() + 1)
@@ -163,11 +195,10 @@ def _bin_column(
     return Bins(bin_of, smooth / np.bincount(bin_of, smooth)[bin_of])
 
 
-def _ordered(smooth: Array, deviation: float, count: float, coming: float) -> NDArray[np.int64]:
+def _ordered(smooth: Array, rule: _Rule) -> NDArray[np.int64]:
     """Atoms, and equal parts of what they leave. Cells on both sides of an atom may share a bin."""
-    bins = bins_for(count, coming)
-    heavy = smooth >= max(_HEAVY * count / bins, 2 * deviation)
-    part = max(float(smooth[~heavy].sum()) / bins, _BIN * coming)
+    heavy = smooth >= rule.heavy
+    part = max(float(smooth[~heavy].sum()) / rule.bins, rule.least)
     bin_of = np.zeros(len(smooth), dtype=np.int64)
     last, held, light = -1, math.inf, -1
     for cell, size in enumerate(smooth.tolist()):
@@ -185,10 +216,10 @@ def _ordered(smooth: Array, deviation: float, count: float, coming: float) -> ND
     return bin_of
 
 
-def _labels(counts: Array, deviation: float) -> NDArray[np.int64]:
+def _labels(counts: Array, rule: _Rule) -> NDArray[np.int64]:
     """Categories that stand out, in order, and one bin for the others, if there are any."""
-    alone = counts >= _STANDS_OUT * deviation
-    alone &= counts >= np.sort(counts)[-min(_MOST_LABELS, len(counts))]
+    alone = counts >= rule.stands_out
+    alone[np.argsort(-counts)[rule.labels :]] = False
     if np.sum(~alone) == 1:
         alone[:] = True
     return np.where(alone, np.cumsum(alone) - 1, alone.sum())

@@ -4,16 +4,16 @@ A record is d cells, one of each column: cell c of a column is the whole number 
 row holds is a cell too, by a fixed public rule: numbers are cut to whole ones and to the column's
 first and last cell, and NaN is its first.
 
-*Sensitivity.* Both queries fill m tables: one for each column (m = d), or one for each of m pairs of
-columns (with a target, for each pair and the target). Of each table a record of weight w moves one
-cell, by w. So it contributes a vector of m entries w and zeros else, of norm w sqrt(m): adding or
-removing a record moves the sum by at most sqrt(m). Two records have an inner product that is not
+*Sensitivity.* Both queries fill m tables: one for each column (m = d), or one for each of m pairs
+of columns (with a target, for each pair and the target). Of each table a record of weight w moves
+one cell, by w. So it contributes a vector of m entries w and zeros else, of norm w sqrt(m): adding
+or removing a record moves the sum by at most sqrt(m). Two records have an inner product that is not
 negative, so that replacing one moves it by at most sqrt(2 m); two that share no cell attain it.
 Weights and persons multiply both by the cap on weights (:mod:`privem.blocks.sensitivity`).
 
-*Rounding.* Weights are cut to multiples of q = 2^-36 of the power of two above the cap, so that what
-a record adds depends on the record alone, wherever it stands in a block. Sums over a block of at
-most 2^16 records are multiples of q below 2^53 q, hence exact in any order; without weights they
+*Rounding.* Weights are cut to multiples of q = 2^-36 of the power of two above the cap, so that
+what a record adds depends on the record alone, wherever it stands in a block. Sums over a block of
+at most 2^16 records are multiples of q below 2^53 q, hence exact in any order; without weights they
 are whole numbers. The running total carries what it rounds (:class:`privem.tree.RunningSum`), so
 that the final sum is rounded once, by a part in 2^53 of each number. Proof: docs/proofs/tables.md.
 

@@ -1,1 +1,0 @@
-"""Mixed columns: a mixture of products fitted to noisy tables of pairs of columns."""
