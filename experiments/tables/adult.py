@@ -115,19 +115,21 @@ class Labels:
 
     name: str
     labels: tuple[str, ...]
+    missing: bool = False
+    """Whether NaN is a value, which has the last cell."""
 
     @property
     def cells(self) -> int:
-        return len(self.labels)
+        return len(self.labels) + self.missing
 
     def encode(self, values: np.ndarray) -> np.ndarray:
-        return values.astype(np.int64)
+        return np.nan_to_num(values, nan=self.cells - 1).astype(np.int64)
 
     def decode(self, cell: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-        return cell.astype(float)
+        return np.where(cell >= len(self.labels), np.nan, cell)
 
     def on_grid(self, values: np.ndarray) -> np.ndarray:
-        return values.astype(np.int64)
+        return self.encode(values)
 
     @cached_property
     def onto_grid(self) -> np.ndarray:
@@ -188,7 +190,7 @@ def distances(columns: Columns, real: np.ndarray, other: np.ndarray) -> dict[str
             for code, v in zip(codes[-1], (real, other), strict=True):
                 code[np.isnan(v[:, j])] = len(cuts) + 1
         else:
-            codes.append([v[:, j].astype(int) for v in (real, other)])
+            codes.append([column.encode(v[:, j]) for v in (real, other)])
     sizes = [max(a.max(), b.max()) + 1 for a, b in codes]
     one = [_apart(a, b, m) for (a, b), m in zip(codes, sizes, strict=True)]
     two = {
@@ -240,7 +242,11 @@ def _features(columns: Columns, values: np.ndarray) -> np.ndarray:
     for column, v in zip(columns, values.T, strict=True):
         if isinstance(column, Labels):
             parts.append(v[:, None] == np.arange(column.cells))
-        elif column.name in ("capital-gain", "capital-loss"):
+            continue
+        if column.missing:
+            parts.append(np.isnan(v)[:, None])
+            v = np.where(np.isnan(v), (column.low + column.high) / 2, v)
+        if column.name in ("capital-gain", "capital-loss"):
             parts.append(np.log1p(np.maximum(v, 0))[:, None] / 5)
         elif column.name == "age":
             parts.append(np.stack([(v - 40) / 15, ((v - 40) / 15) ** 2], axis=1))

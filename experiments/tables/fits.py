@@ -12,7 +12,7 @@ import warnings
 from dataclasses import dataclass
 
 import numpy as np
-from adult import Columns, Labels, Numbers
+from adult import Columns, Numbers
 
 from privem.accounting import mu_for
 from privem.core import Stage
@@ -37,10 +37,7 @@ class Cells:
 
 
 def cells_of_columns(columns: Columns) -> list[Cells]:
-    return [
-        Cells(c.cells, isinstance(c, Numbers), isinstance(c, Numbers) and c.missing)
-        for c in columns
-    ]
+    return [Cells(c.cells, isinstance(c, Numbers), c.missing) for c in columns]
 
 
 class Teller:
@@ -76,9 +73,6 @@ def fit(
     values = 1 if target is None else columns[target].cells
     share = cells_share(n, teller.deviation(len(pairs), 1.0))
     cells = teller.release(CellCountsQuery(tuple(c.cells for c in columns), 1.0), share)
-    if share == 1.0:
-        bins = bin_columns(kinds, cells.statistics.counts, cells.spread, n, cells.spread)
-        return independent(bins, cells, n)
     coming, tables = teller.deviation(len(pairs), 1 - share), len(pairs) * values
     bins = bin_columns(kinds, cells.statistics.counts, cells.spread, n, coming, tables)
     maps = tuple(tuple(each.bin_of.tolist()) for each in bins)
@@ -103,6 +97,3 @@ def on_grid(columns: Columns, state: TableState, values: np.ndarray) -> float:
         total += np.log(np.maximum(shares, 1e-300)).T[column.on_grid(values[:, j])]
     top = total.max(axis=1)
     return float(np.mean(top + np.log(np.exp(total - top[:, None]).sum(axis=1))))
-
-
-__all__ = ["Labels", "alone", "cells_of_columns", "fit", "on_grid"]

@@ -41,10 +41,10 @@ _FEWEST, _MOST = 2, 32
 _HEAVY = 0.8
 # A category whose count is so many deviations of its noise stands out; at most so many do.
 _STANDS_OUT, _MOST_LABELS = 3.0, 64
+# Cells that noise leaves without records have this part of its deviation.
+_UNSEEN = 0.1
 # Numbers of all tables together, about.
 _NUMBERS = 2**22
-# What is not seen has up to this part of its noise's deviation.
-_UNSEEN = 0.1
 _FAR = 1e15  # beyond any count
 
 
@@ -230,9 +230,10 @@ def _shrunk(counts: Array, bin_of: NDArray[np.int64], deviation: float) -> Array
     shrunk = counts.copy()
     for shared in np.flatnonzero(np.bincount(bin_of) > 1):
         inside = bin_of == shared
-        mean = max(float(counts[inside].mean()), 0.0)
-        away = counts[inside] - counts[inside].mean()
-        shrunk[inside] = mean + kept_share(away, len(away) - 1, deviation) * away
+        mean = float(counts[inside].mean())
+        away = counts[inside] - mean
+        kept = kept_share(away, len(away) - 1, deviation)
+        shrunk[inside] = max(mean, 0.0) + kept * away
     return np.maximum(shrunk, max(_UNSEEN * deviation, 1e-3))
 
 
@@ -262,10 +263,11 @@ def smoothed(counts: Array, deviation: float) -> Array:
         cost = best[:end] + error + price
         came[end] = int(np.argmin(cost))
         best[end] = cost[came[end]]
-    means, end = np.empty(size), size
+    means, widths, end = np.empty(size), np.empty(size), size
     while end > 0:
         start = int(came[end])
         mean = (sums[end] - sums[start]) / (end - start)
-        means[start:end] = max(mean, _UNSEEN / math.sqrt(end - start))
+        means[start:end] = mean
+        widths[start:end] = end - start
         end = start
-    return np.asarray(np.maximum(means * deviation, 1e-3))
+    return np.asarray(deviation * np.maximum(means, _UNSEEN / np.sqrt(widths)))

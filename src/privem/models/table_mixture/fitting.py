@@ -22,8 +22,8 @@ Without the prior, bins that noise makes empty get no probability in some classe
 fall there are next to impossible. Measured from 300 to 32,561 records and epsilon from 0.1 to 4
 (``experiments/tables``), neither a fourth nor four times the variance does better by much.
 
-*How many classes.* As many as hold seven deviations of the noise each, at most a hundred. Where the
-noise of one cell is a third of all records there is one class: independent columns.
+*How many classes.* As many as hold seven deviations of the noise each, at least two and at most a
+hundred: with the prior, too many do little harm, and too few miss what could be seen.
 
 *Several starts* end in different local optima that fit about as well. Their mean, one mixture of
 all their classes, is nearer to the truth than any of them, as means of posterior draws are.
@@ -39,10 +39,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import log_ndtr
 
 from ...core import Release
 from ...tree import Array
@@ -55,22 +56,18 @@ Real = TypeVar("Real", NDArray[np.float32], NDArray[np.float64])
 
 # What classes are like: the variance of their log-odds about the marginals'.
 _VARIANCE = 2.0
-# Deviations of noise that a class of average size holds, and the most classes of one start.
-_CLASS, _MOST = 7.0, 100
-# Where the noise of a cell is this part of all records, nothing is seen of how columns depend.
-_DROWNED = 0.3
+# Deviations of noise that a class of average size holds; the fewest and most classes of one start.
+_CLASS, _FEWEST, _MOST = 7.0, 2, 100
 _STARTS, _STEPS, _RATE = 8, 500, 0.1
 # Products and sums that all starts together may take, but for the first: seconds.
 _WORK = 4e11
 # Where a search begins: log-odds this far from the marginals'.
 _SPREAD = 0.7
-# Of a bin that noise leaves without records: this part of the noise's deviation, over the bins.
-_UNSEEN = 0.3
 _FAR = 30.0  # no log-odds are further out
 
 
 def classes_for(count: float, deviation: float) -> int:
-    """How many classes noisy tables can tell apart; one: none.
+    """How many classes noisy tables can tell apart.
 
     Parameters
     ----------
@@ -82,19 +79,17 @@ def classes_for(count: float, deviation: float) -> int:
     Examples
     --------
     >>> classes_for(32_561, 45.0), classes_for(3_000, 45.0), classes_for(100, 45.0)
-    (100, 10, 1)
+    (100, 10, 2)
     """
-    count, deviation = max(count, 1.0), max(deviation, 1e-9)
-    if deviation > _DROWNED * count:
-        return 1
-    return round(min(max(count / (_CLASS * deviation), 2), _MOST))
+    wanted = max(count, 1.0) / (_CLASS * max(deviation, 1e-9))
+    return round(min(max(wanted, _FEWEST), _MOST))
 
 
 def cells_share(count: float, deviation: float) -> float:
     """What part of the budget counts of cells should have, the tables having the rest.
 
-    A tenth. Where noise is large, tables say little, and bins and marginals come first: up to half;
-    and all where tables would say nothing.
+    A tenth. Where noise is large, tables say little, and bins and marginals come first: up to nine
+    tenths.
 
     Parameters
     ----------
@@ -106,10 +101,10 @@ def cells_share(count: float, deviation: float) -> float:
     Examples
     --------
     >>> [cells_share(n, 45.0) for n in (32_561, 1_000, 100)]
-    [0.1, 0.18, 1.0]
+    [0.1, 0.135, 0.9]
     """
     relative = deviation / max(count, 1.0)
-    return 1.0 if relative > _DROWNED else round(min(max(4 * relative, 0.1), 0.5), 4)
+    return round(min(max(3 * relative, 0.1), 0.9), 4)
 
 
 @dataclass(frozen=True)
@@ -239,8 +234,6 @@ def fit_tables(
     if tables is None or n_components == 1:
         return independent(bins, cells, count)
     components = n_components or classes_for(count, tables.spread)
-    if components == 1:
-        return independent(bins, cells, count)
     evidence = Evidence.of(bins, cells, tables, count)
     each = evidence.work * components * _STEPS
     starts = n_starts or int(min(max(_WORK / each, 1), _STARTS))
@@ -323,11 +316,10 @@ def _probabilities(evidence: Evidence, odds: Real, logs: Real) -> tuple[Real, Re
     return laws, weights / weights.sum()
 
 
-def _per_column(evidence: Evidence, table: Real) -> Real:
+def _per_column(evidence: Evidence, table: NDArray[Any]) -> NDArray[Any]:
     """The sum over each column's bins, for each of them."""
     columns = evidence.columns.astype(table.dtype, copy=False)
-    sums: Real = (table @ columns) @ columns.T
-    return sums
+    return np.asarray((table @ columns) @ columns.T)
 
 
 class _Adam:
@@ -350,12 +342,25 @@ def _shares(counts: Array, count: float) -> Array:
 
 
 def _log_law(shares: Array, deviation: Array) -> Array:
-    """Log of the nearest probabilities to noisy shares, none too small for its noise."""
-    ordered = -np.sort(-shares)
-    theta = float(((np.cumsum(ordered) - 1) / np.arange(1, len(shares) + 1)).max())
-    law = np.maximum(shares - theta, 0.0)
-    law = np.maximum(law, _UNSEEN * deviation / len(shares) + 1e-6)
+    """Log of the probabilities that noisy shares of bins speak for."""
+    law = np.maximum(_likely(shares, deviation, 1 / len(shares)), 1e-9)
     return np.asarray(np.log(law / law.sum()))
+
+
+def _likely(noisy: Array, deviation: Array | float, typical: float) -> Array:
+    """What numbers that are not negative are, on average, given themselves with noise.
+
+    They are taken to be exponential about what is ``typical``, of all laws with that mean the one
+    that says least. Given x = number + noise they are normal about x - deviation^2 / typical, with
+    the noise's deviation, as far as that is positive. So numbers far above the noise stay as they
+    are, and what drowns in it comes near to what is typical.
+    """
+    deviation = np.maximum(deviation, 1e-300)
+    centre = np.clip(noisy / deviation - deviation / typical, -1e6, 1e6)
+    tail = np.exp(-(centre**2) / 2 - log_ndtr(centre)) / math.sqrt(2 * math.pi)
+    # Far below zero the sum loses all digits, and is -1/centre.
+    mean = np.where(centre < -50, -1 / np.minimum(centre, -1.0), centre + tail)
+    return np.asarray(np.maximum(deviation * mean, 1e-12))
 
 
 def _within(bins: Sequence[Bins]) -> tuple[Array, tuple[tuple[int, ...], ...]]:
