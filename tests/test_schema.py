@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from privem import Schema
+from privem.data import Policy, open_table
 
 PEOPLE = {
     "age": (15, 95),
@@ -294,6 +295,13 @@ def test_conditions_become_cells():
             schema.find(name, value)
 
 
+def test_the_first_value_of_each_cell():
+    firsts = SCHEMA.firsts("admitted")
+    assert (len(firsts), firsts[0]) == (257, dt.date(2019, 1, 1))
+    assert SCHEMA.firsts("sex").to_list() == ["Female", "Male"]
+    assert SCHEMA.firsts("hours").to_list() == [*range(101), None]
+
+
 def drafts(frame, folder, pandas):
     """The drafts of one table, as all that it may come as."""
     folder.mkdir()
@@ -359,6 +367,19 @@ def test_a_draft_is_no_schema_until_it_is_complete(tmp_path):
     path.write_text(path.read_text().replace('bounds = "?"', "bounds = [0, 90]"))
     path.write_text(path.read_text().replace('missing = "?"', "missing = false"))
     assert Schema.read(path) == Schema({"age": (int, 0, 90), "tags": None})
+
+
+def test_types_that_no_schema_can_declare():
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame({"a": [True], "wait": pandas.to_timedelta([1]), "z": [1j]})
+    drafted = tomllib.loads(Schema.draft(frame))["columns"]
+    assert drafted["wait"] == drafted["z"] == {"type": "skip"}
+    with pytest.raises(ValueError, match="column 'wait' is declared as float, but the table holds"):
+        open_table(
+            frame, policy=Policy(schema=Schema({"a": bool, "wait": (float, 0, 1), "z": None}))
+        )
+    table = open_table(frame, policy=Policy(schema=Schema({"a": bool, "wait": None, "z": None})))
+    assert table.rows.X.tolist() == [[1]]
 
 
 def test_drafts_of_csv_files_ask_for_the_header(tmp_path):

@@ -56,7 +56,7 @@ class Schema:
         - A mapping, as in files: ``{"type": "int", "bounds": [0, 90], "missing": True}`` or
           ``{"categories": [...]}``. Types are ``int``, ``float``, ``bool``, ``str``, ``date``,
           ``datetime`` and ``skip``. Dates have a ``format`` (``"%m/%d/%Y"``) if they are text that
-          is written otherwise than 2025-01-31, 2025/01/31, 31.01.2025 or, with the month by name, 31 jan 2025.
+          is written otherwise than 2025-01-31, 2025/01/31, 31.01.2025 or 31 jan 2025.
     missing : iterable of str or bool, default=()
         Names of columns in which values may be missing; ``True``: all of them. Gaps in other
         columns are refused.
@@ -226,6 +226,17 @@ class Schema:
         """
         return decode(self.columns, cells, rng, library)
 
+    def firsts(self, name: str) -> Any:
+        """The first value of each fine cell of a column, as a polars series; null for missing.
+
+        Examples
+        --------
+        >>> Schema({"smoker": bool}, missing=True).firsts("smoker").to_list()
+        [False, True, None]
+        """
+        column = self[name]
+        return decode([column], np.arange(column.size)[:, None], _Lowest())[name]
+
     def find(self, name: str, given: Any) -> NDArray[np.int64]:
         """The fine cells that a condition on one column allows.
 
@@ -333,6 +344,13 @@ class Schema:
             for name, kind in opened.types.items()
         ]
         return DRAFT + "".join(lines)
+
+
+class _Lowest:
+    """Draws the lowest number always."""
+
+    def random(self, size: int) -> NDArray[np.float64]:
+        return np.zeros(size)
 
 
 def _name(name: Any) -> str:

@@ -127,6 +127,8 @@ def open_cells(
     if not opened.held:
         if groups is not None and not isinstance(groups, str):
             raise TypeError("the groups of a file are one of its columns: give its name (a string)")
+        if not (weight is None or extra) and np.ndim(weight) != 1:
+            raise ValueError("sample_weight must be one number per row")
         rows = ScanRows(
             opened.scan.select(*cells, *extra, *([] if groups is None else [groups])),
             schema.names,
@@ -245,7 +247,8 @@ def _from_pandas(series: Any, name: str) -> pl.Series:
         ).to_series()
     if dtype.kind in "OUST":
         return _as_texts(series, name)
-    raise ValueError(f"column {name!r} has the type {dtype}, which no schema can declare")
+    # Durations, periods, complex numbers: no schema can declare them.
+    return pl.Series(name, series.to_numpy(dtype=object), dtype=pl.Object)
 
 
 def _zone(dtype: Any) -> str | None:
