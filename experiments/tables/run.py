@@ -1,6 +1,6 @@
 """Synthetic tables from noisy tables of pairs: how near, and how useful.
 
-    python experiments/tables/run.py [--epsilon 0.5 1 4] [--seeds 3] [--rows 32561] [--quick]
+    python experiments/tables/run.py [--epsilon 0.5 1 4] [--seeds 3] [--rows 32561] [--missing 0.2]
 
 Fits a mixture to 32,561 rows of Adult, without and with a target (income), and tells
 
@@ -17,6 +17,7 @@ from __future__ import annotations
 import argparse
 import resource
 import time
+from dataclasses import replace
 
 import numpy as np
 from adult import cells_of, distances, load, usefulness, values_of
@@ -29,8 +30,16 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--rows", type=int, default=None)
     parser.add_argument("--quick", action="store_true", help="no classifiers")
+    parser.add_argument("--missing", type=float, default=0.0, help="share of cells made missing")
     told = parser.parse_args()
     columns, train, test = load()
+    given = train
+    if told.missing:
+        # All but the income may be missing, and are at random; synthetic rows are complete.
+        columns = [replace(c, missing=c.name != "income") for c in columns]
+        lost = np.random.default_rng(7).random(train.shape) < told.missing
+        lost[:, -1] = False
+        train = np.where(lost, np.nan, train)
     print("epsilon target  pairs  worst  trees linear density  alone  classes  cpu s")
     for epsilon in told.epsilon:
         for target in (None, len(columns) - 1):
@@ -43,9 +52,12 @@ def main() -> None:
                 X = cells_of(columns, rows)
                 began = time.process_time()
                 state = fit(columns, X, epsilon, target, seed)
-                drawn = values_of(columns, state.draw(len(train), rng), rng)
+                there = {
+                    j: np.arange(c.cells) < c.cells - 1 for j, c in enumerate(columns) if c.missing
+                }
+                drawn = values_of(columns, state.draw(len(train), rng, instead=there), rng)
                 spent = time.process_time() - began
-                near = distances(columns, train, drawn)
+                near = distances(columns, given, drawn)
                 useful = (np.nan,) * 2 if told.quick else usefulness(columns, drawn, test)
                 density = on_grid(columns, state, test)
                 other = on_grid(columns, alone(columns, X, epsilon, seed), test)

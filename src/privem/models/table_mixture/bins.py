@@ -250,7 +250,7 @@ def smoothed(counts: Array, deviation: float) -> Array:
     array([ 10.,  10.,  10., 300.,  10.,  10.,  10.])
     """
     size = len(counts)
-    if deviation <= 0:
+    if deviation < 1e-6:
         return np.maximum(counts, 1e-3)
     scaled = counts / deviation
     sums = np.concatenate([[0.0], np.cumsum(scaled)])

@@ -64,6 +64,7 @@ _WORK = 4e11
 # Where a search begins: log-odds this far from the marginals'.
 _SPREAD = 0.7
 _FAR = 30.0  # no log-odds are further out
+_SURE = 1e6  # no number counts for more than so many of a table's
 
 
 def classes_for(count: float, deviation: float) -> int:
@@ -149,8 +150,7 @@ class Evidence:
         where = [slice(low, high) for low, high in pairwise(ends.tolist())]
         values = 1 if query.target is None else bins[query.target].count
         p = int(ends[-1])
-        # No release without noise is better known than to a tenth of a record.
-        spread = max(tables.spread, 0.1) / count
+        spread = _relative(tables.spread, count)
         pairs, measured = np.zeros((values, p, p), np.float32), np.zeros((p, p), np.float32)
         sums, weights = np.zeros((values, p)), np.zeros(p)
         for (i, j), table in zip(query.pairs, query.split(tables.statistics.counts), strict=True):
@@ -167,7 +167,7 @@ class Evidence:
         shares = _shares(cells.statistics.counts, count)
         parts = np.split(shares, np.cumsum([len(each.bin_of) for each in bins])[:-1])
         margin = [each.total(part) for each, part in zip(bins, parts, strict=True)]
-        relative = max(cells.spread, 0.1) / count
+        relative = _relative(cells.spread, count)
         first = np.concatenate([margin[j] for j in columns])
         precision = 1 / (relative**2 * np.concatenate([bins[j].widths for j in columns]))
         # Both releases together; sums are already weighted by what is known from the tables.
@@ -179,13 +179,14 @@ class Evidence:
         target, target_precision = np.ones(1), 0.0
         if query.target is not None:
             target = margin[query.target]
-            target_precision = spread**2 / (relative**2 * float(bins[query.target].widths.mean()))
+            widths = float(bins[query.target].widths.mean())
+            target_precision = min(spread**2 / (relative**2 * widths), _SURE)
         return cls(
             tuple(sizes),
             pairs,
             measured,
             first.astype(np.float32),
-            (precision * spread**2).astype(np.float32),
+            np.minimum(precision * spread**2, _SURE).astype(np.float32),
             target.astype(np.float32),
             target_precision,
             np.concatenate(centre).astype(np.float32),
@@ -247,7 +248,7 @@ def fit_tables(
 def independent(bins: Sequence[Bins], cells: Release[CellCounts], count: float) -> TableState:
     """One class: independent columns, from counts of cells alone."""
     shares = _shares(cells.statistics.counts, max(count, 1.0))
-    spread = max(cells.spread, 0.1) / max(count, 1.0)
+    spread = _relative(cells.spread, max(count, 1.0))
     parts = np.split(shares, np.cumsum([len(each.bin_of) for each in bins])[:-1])
     logs = [
         _log_law(each.total(part), spread * np.sqrt(each.widths))
@@ -334,6 +335,14 @@ class _Adam:
         self._square += np.float32(0.01) * (slope * slope - self._square)
         size = rate * math.sqrt(1 - 0.99**step) / (1 - 0.9**step)
         parameter -= np.float32(size) * self._mean / (np.sqrt(self._square) + np.float32(1e-12))
+
+
+def _relative(deviation: float, count: float) -> float:
+    """A deviation over the records. Nothing is better known than to a tenth of a record.
+
+    And noise of a thousand times all records is as good as any that is larger.
+    """
+    return min(max(deviation, 0.1) / count, 1e3)
 
 
 def _shares(counts: Array, count: float) -> Array:

@@ -167,6 +167,7 @@ class TableState:
         n: int,
         rng: np.random.Generator,
         allowed: Allowed | None = None,
+        instead: Allowed | None = None,
         balanced: bool = True,
     ) -> Cells:
         """Rows of cells, (n, d).
@@ -177,6 +178,9 @@ class TableState:
         rng : Generator
         allowed : mapping of int to array of bool, optional
             For some columns, which cells may be drawn: rows are drawn given all of that.
+        instead : mapping of int to array of bool, optional
+            For some columns, cells that are drawn in place of all others, given the class: what a
+            missing value would have been. Unlike ``allowed``, this says nothing about the class.
         balanced : bool
             Whether rows share out classes, bins and cells as evenly as whole numbers allow. Each
             row then has the same law as before, but together they are closer to it than
@@ -189,45 +193,43 @@ class TableState:
         >>> int(rows.sum())
         7
         """
-        allowed = allowed or {}
-        columns = [self._allowed(j, allowed.get(j)) for j in range(len(self.maps))]
-        log_weights = self._log(self.weights)
-        for table, _ in columns:
-            log_weights = log_weights + self._log(table.sum(axis=1))
-        weights = np.exp(log_weights - log_weights.max())
-        group = np.zeros(n, dtype=np.int64)
-        labels = _drawn(group, weights[None], rng, balanced)
+        allowed, instead = allowed or {}, instead or {}
+        logs = self._log(self.weights)
+        for j, cells in allowed.items():
+            logs = logs + self._log(self._restricted(j, cells)[0].sum(axis=1))
+        labels = _drawn(np.zeros(n, dtype=np.int64), np.exp(logs - logs.max())[None], rng, balanced)
         rows = np.empty((n, len(self.maps)), dtype=np.int64)
-        for j, (table, law) in enumerate(columns):
-            bins = _drawn(labels, table, rng, balanced)
-            rows[:, j] = _drawn(bins, law, rng, balanced)
+        for j in range(len(self.maps)):
+            known = [part[j] for part in (allowed, instead) if j in part]
+            table, law = self._restricted(j, *known)
+            rows[:, j] = _drawn(_drawn(labels, table, rng, balanced), law, rng, balanced)
         return rows[rng.permutation(n)]
 
-    def complete(self, X: Cells, rng: np.random.Generator, allowed: Allowed | None = None) -> Cells:
-        """Rows in which -1 is replaced by cells drawn given the others.
+    def complete(self, X: Cells, rng: np.random.Generator, instead: Allowed | None = None) -> Cells:
+        """Rows in which what is not known (-1) is drawn, given all that the row says.
 
-        ``allowed``: for some columns, which cells may be drawn.
+        ``instead``: for some columns, cells that are drawn in place of all others, as for
+        :meth:`draw`: what a missing value would have been, given that it is missing.
         """
-        filled, allowed = np.array(X), allowed or {}
-        columns = [self._allowed(j, allowed.get(j)) for j in range(len(self.maps))]
+        filled, instead = np.array(X), instead or {}
         for rows in self._blocks(len(X)):
             part = filled[rows]
-            joint = self.log_joint(part)
-            for j in allowed:
-                unknown = (part[:, j] == -1)[:, None]
-                joint += np.where(unknown, self._log(columns[j][0].sum(axis=1)), 0.0)
-            _normalise(joint)
-            label = _pick(np.arange(len(part)), joint, rng.random(len(part)))
-            for j, (table, law) in enumerate(columns):
-                unknown = np.flatnonzero(part[:, j] == -1)
-                bins = _drawn(label[unknown], table, rng, balanced=False)
-                part[unknown, j] = _drawn(bins, law, rng, balanced=False)
+            shares = self.responsibilities(part)
+            labels = _pick(np.arange(len(part)), shares, rng.random(len(part)))
+            for j, cells in enumerate(part.T):
+                wanted = cells == -1
+                if j in instead:
+                    wanted |= ~instead[j][cells]
+                table, law = self._restricted(j, *([instead[j]] if j in instead else []))
+                bins = _drawn(labels[wanted], table, rng, balanced=False)
+                cells[wanted] = _drawn(bins, law, rng, balanced=False)
         return filled
 
-    def _allowed(self, j: int, cells: NDArray[np.bool_] | None) -> tuple[Array, Array]:
+    def _restricted(self, j: int, *allowed: NDArray[np.bool_]) -> tuple[Array, Array]:
         """What is left of a column: (C, bins) of the classes, (bins, cells) within bins."""
-        bins = self.columns[j]
-        law = bins.law if cells is None else np.where(cells, bins.law, 0.0)
+        bins, law = self.columns[j], self.columns[j].law
+        for cells in allowed:
+            law = np.where(cells, law, 0.0)
         if not law.sum() > 0:
             raise ValueError(f"no cell of column {j} is allowed")
         within = np.zeros((bins.count, len(law)))
