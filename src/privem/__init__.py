@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from .models.symmetric.estimator import (
         SymmetricRegressionMixture as SymmetricRegressionMixture,
     )
+    from .models.table_mixture.estimator import TableMixture as TableMixture
     from .schema import Schema as Schema
 else:
     # Where public names that are not models come from. Models are found in their folders.

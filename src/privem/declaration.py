@@ -134,6 +134,8 @@ class Declaration:
         Whether ``fit`` takes a target.
     categories : bool
         Whether columns hold categories instead of numbers.
+    schema : bool
+        Whether columns are of mixed kinds, declared by a schema.
     density : bool
         Whether it is a distribution: records can be drawn from it, and ``score`` is a mean
         log-density. Otherwise ``score`` is minus a sum of squared distances.
@@ -164,6 +166,7 @@ class Declaration:
     count: str | None = None
     target: bool = False
     categories: bool = False
+    schema: bool = False
     density: bool = True
     queries: tuple[str, ...] = ()
     audit_case: Callable[[Any], AuditCase] = lambda s: AuditCase(s.cluster, [1.0], [-1.0])

@@ -39,16 +39,17 @@ def decode(
     [(31, 'Female'), (15, 'Male')]
     """
     drawn = [_drawn(column, np.asarray(cells[:, j]), rng) for j, column in enumerate(columns)]
-    if library == "polars":
-        return pl.DataFrame(drawn)
+    frame = pl.DataFrame(drawn)
+    return frame if library == "polars" else as_pandas(columns, frame)
+
+
+def as_pandas(columns: Sequence[Column], frame: pl.DataFrame) -> Any:
+    """A polars frame of such columns as one of pandas."""
     try:
         import pandas
     except ImportError:
         raise ImportError('library="pandas" needs pandas: pip install pandas') from None
-    made = {
-        column.name: _pandas(pandas, column, series)
-        for column, series in zip(columns, drawn, strict=True)
-    }
+    made = {column.name: _pandas(pandas, column, frame[column.name]) for column in columns}
     return pandas.DataFrame(made)
 
 

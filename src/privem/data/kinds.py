@@ -15,9 +15,9 @@ from sklearn.utils.validation import validate_data
 from .array import ArrayRows, is_frame, is_lazy, is_table, numeric, without_column
 from .categories import category_type, coded, read_categories
 from .files import group_column, is_npy, read_file
-from .mixed import UNDECLARED_GAP, open_cells
+from .mixed import UNDECLARED_GAP, as_frame, open_cells
 from .persons import Owned, as_labels, column_labels
-from .table import Declared, People, Policy, Table, register
+from .table import Declared, People, Policy, Table, kinds, register
 from .values import (
     CONTAINS_NAN,
     as_array,
@@ -208,6 +208,26 @@ def _open_cells(
     """A mixed table, as numbers of the cells that its schema cuts columns into."""
     rows, known = open_cells(X, y, weight, groups, policy, schema)
     return replace(_held(rows, policy, rows.names), schema=known)
+
+
+def framed(X: Any, policy: Policy) -> Any:
+    """What has columns with names, as it is; an array as a frame with columns x0, x1, ...
+
+    Examples
+    --------
+    >>> framed([[1.5, 2.0]], Policy()).columns
+    ['x0', 'x1']
+    """
+    if is_frame(X) or is_table(X) or _is_rows(X) or _elsewhere(X):
+        return X
+    refuse_kind(X)
+    made = X if hasattr(X, "dtype") else as_array(X)
+    return as_frame(_validated(made, replace(policy, coded=True)))
+
+
+def _elsewhere(X: Any) -> bool:
+    """Whether X is of a kind that was registered by others."""
+    return next(opens for takes, opens in kinds() if takes(X)) is not _open_memory
 
 
 def _is_rows(X: Any) -> bool:

@@ -212,6 +212,20 @@ def _plain(series: pl.Series) -> pl.Series:
     return pl.Series(series.name, [as_text(value) for value in series], dtype=pl.String)
 
 
+def as_frame(X: Any) -> pl.DataFrame:
+    """An array of numbers, text or objects as a frame, its columns called x0, x1, ..."""
+    return pl.DataFrame([_from_array(column, f"x{j}") for j, column in enumerate(X.T)])
+
+
+def _from_array(column: Any, name: str) -> pl.Series:
+    if column.dtype.kind not in "biuf":
+        return pl.Series(name, [as_text(value) for value in column.tolist()], dtype=pl.String)
+    if column.dtype.kind == "f" and column.dtype.itemsize not in (4, 8):
+        with np.errstate(all="ignore"):
+            column = column.astype(np.float64)
+    return pl.Series(name, np.ascontiguousarray(column))
+
+
 def _from_pandas(series: Any, name: str) -> pl.Series:
     """A column of a pandas frame, by its type alone: no type is guessed from values."""
     dtype = series.dtype

@@ -226,6 +226,11 @@ def register(takes: Callable[[Any], bool], opens: Opener) -> None:
     _kinds.insert(0, (takes, opens))
 
 
+def kinds() -> tuple[tuple[Callable[[Any], bool], Opener], ...]:
+    """What recognises each kind of rows, and what opens it; the first that does counts."""
+    return tuple(_kinds)
+
+
 def open_table(
     X: Any, y: Any = None, weight: Any = None, groups: Any = None, policy: Policy | None = None
 ) -> Table:

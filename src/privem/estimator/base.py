@@ -355,6 +355,11 @@ class Estimator(WithUncertainty):
         """The same, of all rows in one array."""
         return np.concatenate(list(self._each(X, function, **more)))
 
+    def _saved_parameters(self) -> dict[str, Any]:
+        """The parameters that a model file holds."""
+        found: dict[str, Any] = self.get_params(deep=False)
+        return found
+
     def save(self, path: str | os.PathLike[str]) -> Self:
         """Write the fitted model to a JSON file that :func:`privem.load` reads.
 

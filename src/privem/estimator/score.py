@@ -297,5 +297,7 @@ def _check_scored(name: str, model: Any, first: Any) -> None:
 
 
 def _same_categories(model: Any, other: Any) -> bool:
+    if getattr(model, "schema_", None) != getattr(other, "schema_", None):
+        return False
     one, two = ([list(c) for c in getattr(m, "categories_", ())] for m in (model, other))
     return one == two

@@ -13,6 +13,7 @@ import numpy as np
 
 from ..declaration import declarations
 from ..files import write_whole
+from ..schema import Schema
 from ..statement import Statement
 
 _FORMAT = "privem-model"
@@ -41,7 +42,7 @@ def save_model(estimator: Any, path: str | os.PathLike[str]) -> None:
         "version": _VERSION,
         "kind": type(estimator).__name__,
         "parameters": {
-            name: _encode(name, value) for name, value in estimator.get_params(deep=False).items()
+            name: _encode(name, value) for name, value in estimator._saved_parameters().items()
         },
         "attributes": {
             name: _encode(name, getattr(estimator, name))
@@ -76,6 +77,8 @@ def _encode(name: str, value: Any) -> Any:
             return {"array": value.tolist(), "shape": list(value.shape), "dtype": kind}
         case Statement():
             return {"statement": value.to_dict()}
+        case Schema():
+            return {"schema": json.dumps(value.to_dict(), allow_nan=False)}
         case dict():
             return {"mapping": [[_encode(name, k), _encode(name, v)] for k, v in value.items()]}
         case list() | tuple():
@@ -93,6 +96,8 @@ def _decode(value: Any) -> Any:
             return float(text)
         case {"statement": fields}:
             return Statement.from_dict(fields)
+        case {"schema": text}:
+            return Schema.from_dict(json.loads(text))
         case {"mapping": pairs}:
             return {_decode(key): _decode(item) for key, item in pairs}
         case list():

@@ -241,7 +241,7 @@ def fit_tables(
     found = []
     for _ in range(starts):
         profiles, weights = fit_once(evidence, components, rng)
-        found.append(_state(bins, tables.query.target, profiles, weights))
+        found.append(state_of(bins, tables.query.target, profiles, weights))
     return pooled(found)
 
 
@@ -266,13 +266,20 @@ def fit_once(
     odds = evidence.centre + np.float32(_SPREAD) * _normal(rng, (components, p))
     share = np.maximum(evidence.target, np.float32(1e-4))
     logs = np.log(share / share.sum()) + np.float32(values > 1) * _normal(rng, (components, values))
+    return descended(evidence, odds, logs, steps)
+
+
+def descended(
+    evidence: Evidence, odds: Single, logs: Single, steps: int, rate: float = _RATE
+) -> tuple[Array, Array]:
+    """Laws and joint weights after so many steps from log-odds and log-weights, in place."""
     steppers = _Adam(odds), _Adam(logs)
     for step in range(1, steps + 1):
         slopes = _slopes(evidence, odds, logs)
         # The last two fifths slow down to a twentieth.
-        rate = _RATE * min(1.0, max(0.05, (1 - step / steps) / 0.4))
+        size = rate * min(1.0, max(0.05, (1 - step / steps) / 0.4))
         for parameter, slope, stepper in zip((odds, logs), slopes, steppers, strict=True):
-            stepper.move(parameter, slope, rate, step)
+            stepper.move(parameter, slope, size, step)
         np.clip(odds, -_FAR, _FAR, out=odds)
         logs -= logs.max()
         np.maximum(logs, -_FAR, out=logs)
@@ -377,7 +384,7 @@ def _within(bins: Sequence[Bins]) -> tuple[Array, tuple[tuple[int, ...], ...]]:
     return law, tuple(tuple(each.bin_of.tolist()) for each in bins)
 
 
-def _state(bins: Sequence[Bins], target: int | None, laws: Array, weights: Array) -> TableState:
+def state_of(bins: Sequence[Bins], target: int | None, laws: Array, weights: Array) -> TableState:
     """A mixture of products of all columns: given the class, the target is one of them."""
     whole = weights.sum(axis=1)
     if target is not None:

@@ -1,0 +1,124 @@
+"""Schemas as estimators are given them; and, for exact fits, what a schema leaves open.
+
+A private fit reads nothing off rows: everything about the columns is declared, and public.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import polars as pl
+
+from ...data.array import is_frame, is_lazy, is_table
+from ...data.cells import read
+from ...data.columns import Category, Number
+from ...data.lazy import reading
+from ...data.mixed import Opened, open_columns
+from ...schema import Schema
+
+
+def schema_of(given: Any, X: Any, aside: Sequence[str] = ()) -> Schema | None:
+    """A schema; one declaration that is not of a column is that of all columns of ``X``.
+
+    ``aside``: columns of ``X`` that have another use.
+
+    Examples
+    --------
+    >>> schema_of((0, 9), pl.DataFrame({"a": [1.0], "b": [2.0]}))
+    Schema({'a': (0, 9), 'b': (0, 9)})
+    """
+    if given is None or isinstance(given, Schema):
+        return given
+    if isinstance(given, Mapping | os.PathLike) or isinstance(given, str):
+        return Schema.of(given)
+    if not (is_frame(X) or is_lazy(X) or is_table(X)):
+        raise TypeError("one declaration for all columns is for rows on this machine")
+    names = [name for name in open_columns(X).types if name not in aside]
+    return Schema(dict.fromkeys(names, given))
+
+
+def refuse_open(schema: Schema) -> None:
+    """Raise for columns of which a private fit would have to find bounds or categories."""
+    for names, what, how in (
+        (schema.without_bounds, "bounds", "(low, high)"),
+        (schema.without_categories, "categories", 'a list such as ["no", "yes"]'),
+    ):
+        if names:
+            raise ValueError(
+                f"the schema gives no {what} for {', '.join(map(repr, names))}: give {how}, from "
+                f"public knowledge. Finding {what} privately is not possible yet"
+            )
+
+
+def completed(schema: Schema | None, X: Any, aside: Sequence[str] = ()) -> Schema:
+    """For exact fits: the schema with bounds and categories of the rows where it has none.
+
+    Without any schema, types are those that the table declares, and gaps are allowed where there
+    are any.
+    """
+    if schema is not None and not (schema.without_bounds or schema.without_categories):
+        return schema
+    opened = open_columns(X, wanted=None if schema is None else schema.names)
+    if schema is None:
+        schema = _drafted(opened, aside)
+    found: dict[str, Any] = {}
+    with reading(opened.label, header=opened.header):
+        for name in (*schema.without_bounds, *schema.without_categories):
+            series = opened.scan.select(name).collect().to_series()
+            found[name] = _found(schema[name], series)
+    bounds = {name: found[name] for name in schema.without_bounds}
+    return schema.with_bounds(bounds).with_categories(
+        {name: found[name] for name in schema.without_categories}
+    )
+
+
+def _drafted(opened: Opened, aside: Sequence[str]) -> Schema:
+    if not opened.typed:
+        raise ValueError(f"{opened.label} declares no types: give schema=, what its columns are")
+    declared: dict[str, Any] = {}
+    gaps: list[str] = []
+    with reading(opened.label, header=opened.header):
+        for name, kind in opened.types.items():
+            if name in aside:
+                continue
+            series = opened.scan.select(name).collect().to_series()
+            if kind.is_temporal():
+                low, high = series.min(), series.max()
+                declared[name] = (low, high)
+            elif kind == pl.Boolean:
+                declared[name] = bool
+            elif kind.is_numeric():
+                declared[name] = int if kind.is_integer() else float
+            else:
+                declared[name] = str
+            gap = series.is_null() | (series.is_nan() if kind.is_float() else False)
+            gaps += [name] * bool(gap.any())
+    return Schema(declared, missing=gaps)
+
+
+def _found(column: Any, series: pl.Series) -> Any:
+    """Bounds of numbers, or the categories that there are."""
+    match column:
+        case Number():
+            values = read(Number(column.name, 0, 1, whole=False), series)[0].drop_nulls()
+            low, high = (values.min(), values.max()) if len(values) else (0.0, 1.0)
+            return (low, high) if low < high else (low, low + max(1.0, abs(low)))
+        case Category():
+            values = series.drop_nulls().cast(pl.String) if _is_text(series) else series.drop_nulls()
+            if values.dtype.is_float():
+                values = values.drop_nans()
+            found = values.unique().sort().to_list()
+            return found if len(found) > 1 else [*found, *_others(found)]
+    raise TypeError(column)
+
+
+def _is_text(series: pl.Series) -> bool:
+    return series.dtype in (pl.String, pl.Categorical, pl.Enum, pl.Object)
+
+
+def _others(found: Sequence[Any]) -> list[Any]:
+    """Further categories, where there are fewer than two."""
+    words = ["other", "none of these", "another"]
+    return words[: 2 - len(found)]
