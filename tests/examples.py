@@ -8,12 +8,17 @@ import numpy as np
 import pytest
 
 from privem.audit import Transcript
+from privem.data.cells import cell
+from privem.data.columns import Number
+from privem.data.mixed import as_frame
 from privem.declaration import Declaration, declarations
 from privem.federation import Federation, Party
 
 every_model = pytest.mark.parametrize("declared", declarations(), ids=lambda each: each.name)
 # Estimators of numbers without a target, and those with one.
-PLAIN = [each.estimator for each in declarations() if not (each.target or each.categories)]
+PLAIN = [
+    each.estimator for each in declarations() if not (each.target or each.categories or each.schema)
+]
 TARGETED = [each.estimator for each in declarations() if each.target]
 
 
@@ -61,6 +66,10 @@ def records(declared: Declaration) -> np.ndarray:
     data = declared.example().data
     if declared.categories:
         return np.searchsorted(declared.example().arguments["categories"], data[0]).astype(float)
+    if declared.schema:
+        low, high = declared.example().arguments["schema"]
+        columns = [Number(f"x{j}", low, high, whole=False) for j in range(data[0].shape[1])]
+        return as_frame(data[0]).select(*map(cell, columns)).to_numpy().astype(float)
     return np.column_stack(data)
 
 
@@ -87,6 +96,8 @@ def federate(
     more = {}
     if declared.categories:
         more["categories"] = declared.example().arguments["categories"]
+    if declared.schema:
+        more["schema"] = declared.example().arguments["schema"]
     members = [
         Party(data[0][i::parties], f"party {i}", *(part[i::parties] for part in data[1:]), **more)
         for i in range(parties)

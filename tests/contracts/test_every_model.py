@@ -28,6 +28,7 @@ from privem.data.sums import finite_sums
 from privem.data.values import quietly
 from privem.declaration import declarations
 from privem.federation.wire.queries import check_query
+from privem.schema import Schema
 from privem.tree import add, leaves, map_leaves, ravel, unravel
 
 from ..examples import (
@@ -57,6 +58,7 @@ def test_it_is_public_and_what_it_declares_is_true(declared):
     parameters = declared.estimator().get_params()
     assert declared.count is None or declared.count in parameters
     assert declared.categories == ("categories" in parameters)
+    assert declared.schema == ("schema" in parameters)
     assert len(declared.example().data) == 1 + declared.target
 
 
@@ -254,7 +256,7 @@ def test_a_federation_fits_exactly_what_one_table_does(declared, protection):
     terms = {}
     if protection == "masked":
         terms["rows"] = 1000
-        if not declared.categories:
+        if not (declared.categories or declared.schema):
             terms["bounds"] = (-15.0, 15.0)
     model = fit(exact(declared), federate(declared, protection=protection, **terms))
     central = learned(fitted(declared, False)[0])
@@ -274,9 +276,14 @@ def test_the_command_line_fits_it(declared, is_private, tmp_path):
     if declared.categories:
         words = ",".join(declared.example().arguments["categories"])
         options += [word for name in "abc" for word in ("--category", f"{name}={words}")]
+    if declared.schema:
+        Schema(dict.fromkeys("abc", declared.example().arguments["schema"])).write(
+            tmp_path / "schema.toml"
+        )
+        options += ["--schema", str(tmp_path / "schema.toml")]
     table = table.with_columns(y=target[0]) if target else table.drop("y")
     options += ["--target", "y"] if target else []
-    if is_private and not declared.categories:
+    if is_private and not (declared.categories or declared.schema):
         options += [word for name in "abc" for word in ("--bound", f"{name}=-9:9")]
         options += ["--bound", "y=-9:9"] if target else []
     table.fill_nan(None).write_parquet(tmp_path / "x.parquet")

@@ -51,6 +51,8 @@ def as_it_comes(each, **more):
     """Whatever the checks fit it on, categories must be public; few rows show no bounds."""
     if each.categories:
         return each.estimator(**more, categories=list(range(8)))
+    if each.schema:
+        return each.estimator(**more, schema=(-1.0, 1.0))
     bounds = {"bounds": 1.0} | ({"target_bounds": 1.0} if each.target else {})
     return each.estimator(**more, **bounds)
 

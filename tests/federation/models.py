@@ -34,8 +34,10 @@ class Case:
     ):
         """Parties with the rows of each index."""
         more = {"categories": WORDS} if self.declared.categories else {}
+        if self.declared.schema:
+            more["schema"] = self.declared.example().arguments["schema"]
         more |= party or {}
-        if self.declared.categories:
+        if self.declared.categories or self.declared.schema:
             terms.pop("bounds", None)
         parties = [
             Party(part[0], f"party {i}", *part[1:], **more)

@@ -56,7 +56,7 @@ MODELS: list[Any] = [
     *(
         each.estimator(**{each.count: 2} if each.count else {})
         for each in declarations()
-        if not each.categories
+        if not (each.categories or each.schema)
     ),
     GaussianMixture(2, n_iter=2, covariance_type="tied", mechanism="joint"),
     GaussianMixture(2, n_iter=2, covariance_type="diag", neighbours="replace-one"),

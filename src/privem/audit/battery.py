@@ -84,7 +84,9 @@ def _releases(name: str, neighbours: str, draws: int, alpha: float, d: int) -> l
     """Every release of a fit, on every attack; what passed is summed up in one line per release."""
     findings: list[Finding] = []
     pairs = attacks(neighbours, d + declared(name).target)
-    for more in ({},) if declared(name).categories else ({}, {"bounds": None}):
+    for more in (
+        ({},) if declared(name).categories or declared(name).schema else ({}, {"bounds": None})
+    ):
         # Bounds are found of many records only; their queries are audited on few, as all are.
         data = Dataset(np.tile(pairs[1].data.X, (_TIMES, 1))) if more else pairs[1].data
         _, transcript = watched_fit(tiny(name, neighbours=neighbours, **more), data)

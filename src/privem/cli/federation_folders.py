@@ -136,7 +136,9 @@ def next_steps(
     more = " --weight COLUMN" * agreed["weighted"] + " --groups COLUMN" * agreed["persons"]
     kinds = (bool(agreed["target"]), bool(agreed["categories"]))
     able = [
-        each for each in declarations() if each.count and kinds == (each.target, each.categories)
+        each
+        for each in declarations()
+        if each.count and not each.schema and kinds == (each.target, each.categories)
     ]
     model = f"-m {able[0].command} -k 2" if any(kinds) else "-k 3"
     places = [
@@ -160,6 +162,11 @@ def agreed(folder: Path, model: Declaration) -> dict[str, Any]:
     with reading_folder():
         terms = Terms.load(server_folder(folder))
     target, categories = terms.agreement.target, terms.agreement.categories
+    if model.schema:
+        raise UsageError(
+            f"--model {model.command} needs parties with a schema, which only Python has so far: "
+            "Party(rows, name, schema=...)"
+        )
     if model.target != target:
         why = "explains a target, and this federation has none: set one up with init --target"
         raise UsageError(

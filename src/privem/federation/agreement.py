@@ -56,6 +56,8 @@ class Agreement:
         Whether the last column is a target.
     categories : tuple of tuples, optional
         Of each column, where rows are codes of categories.
+    schema : str
+        What the columns are, as JSON, where rows are numbers of its cells; else empty.
     persons : bool
         Whether a private fit hides persons with all their records (user-level privacy), rather
         than records.
@@ -87,6 +89,7 @@ class Agreement:
     categories: tuple[tuple[Any, ...], ...] | None = None
     persons: bool = False
     beside: str = ""
+    schema: str = ""
 
     def __post_init__(self) -> None:
         n = len(self.members)

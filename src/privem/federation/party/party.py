@@ -44,6 +44,9 @@ class Party:
     categories : list, optional
         Rows hold categories, of which these are each column's, a list of lists; or one list for all
         columns. Public: all parties declare the same.
+    schema : Schema, dict, path or declaration, optional
+        What the columns are, for :class:`privem.TableMixture`. Public: all parties declare the
+        same, and their columns have the same types.
     groups : array, or str, optional
         The person of each record, or the name of the column that says so: a private fit hides
         persons with all their records at this party (user-level privacy). All parties of a
@@ -76,6 +79,8 @@ class Party:
         hidden, rather than records.
     categories : tuple of tuples or None
         Of each column, where rows are codes of categories.
+    schema : str
+        What the columns are, as JSON; empty without a schema.
 
     Examples
     --------
@@ -92,6 +97,7 @@ class Party:
         y: Any = None,
         *,
         categories: Any = None,
+        schema: Any = None,
         groups: Any = None,
         header: bool | None = None,
         epsilon: float | None = None,
@@ -102,13 +108,14 @@ class Party:
     ) -> None:
         if not isinstance(name, str) or not 0 < len(name) <= 100:
             raise ValueError("a party's name has 1 to 100 characters")
-        self._held = held = PartyRows.of(rows, y, categories, groups, header)
+        self._held = held = PartyRows.of(rows, y, categories, groups, header, schema)
         self._rows: Rows = held.table.rows
         names = self._rows.names
         self.features = self._rows.n_features
         self.columns = None if names is None else tuple(str(name) for name in names)
         self.weighted, self.persons = held.weighted, held.persons
         self.target, self.categories = held.table.target, held.categories
+        self.schema = held.schema
         self.name, self.n_jobs, self.plans = name, n_jobs, plans
         self.store = store
         self._budget = Account(epsilon, delta)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -9,6 +10,9 @@ from typing import Any
 import numpy as np
 
 from ...data import LocalSource, Policy, Table, open_table
+from ...data.kinds import framed
+from ...models.table_mixture.reading import refuse_open, schema_of
+from ...schema import Schema
 from ..agreement import Agreement
 from .memory import fingerprint
 
@@ -27,9 +31,19 @@ class PartyRows:
 
     @classmethod
     def of(
-        cls, rows: Any, y: Any, categories: Any, groups: Any, header: bool | None = None
+        cls,
+        rows: Any,
+        y: Any,
+        categories: Any,
+        groups: Any,
+        header: bool | None = None,
+        schema: Any = None,
     ) -> PartyRows:
         """Read whatever a party is given. Errors are for its owner alone."""
+        if schema is not None:
+            if y is not None or categories is not None:
+                raise ValueError("a schema says all about the columns: no y= and no categories=")
+            return cls._of_cells(rows, groups, header, schema)
         coded = categories is not None
         if coded and y is not None:
             raise ValueError("rows of categories have no target: y=None")
@@ -45,6 +59,22 @@ class PartyRows:
         if table.categories is None:
             return cls(table)
         return cls(table, plain_categories(table.categories), bool((table.rows.X < 0).any()))
+
+    @classmethod
+    def _of_cells(cls, rows: Any, groups: Any, header: bool | None, schema: Any) -> PartyRows:
+        """Rows of mixed columns, as numbers of the cells that their schema cuts them into."""
+        policy = Policy(party=True, header=header)
+        table = framed(rows, policy)
+        known = schema_of(schema, table, [groups] if isinstance(groups, str) else [])
+        assert known is not None
+        refuse_open(known)
+        return cls(open_table(table, None, None, groups, replace(policy, schema=known)))
+
+    @property
+    def schema(self) -> str:
+        """What the columns are, as it is agreed on; empty where rows are no cells."""
+        known = self.table.schema
+        return "" if known is None else json.dumps(known.to_dict(), sort_keys=True)
 
     @property
     def weighted(self) -> bool:
@@ -68,6 +98,8 @@ class PartyRows:
             return f"its rows have {have[0 if self.persons else 1]}"
         if self.categories != agreement.categories:
             return "its rows have other categories= than were agreed on"
+        if self.schema != agreement.schema:
+            return "its rows have another schema=, or columns of other types, than were agreed on"
         return ""
 
     def drawn_by(self, draw: Callable[[int], bytes]) -> PartyRows:
@@ -106,6 +138,12 @@ def plain_categories(given: Any) -> Categories:
 def code_bounds(categories: Categories) -> tuple[tuple[float, ...], tuple[float, ...]]:
     """Bounds of the codes of such columns; -1 stands for none of the categories."""
     return tuple(-1.0 for _ in categories), tuple(len(part) - 1.0 for part in categories)
+
+
+def cell_bounds(schema: str) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """Bounds of the numbers of cells of such columns."""
+    cells = Schema.from_dict(json.loads(schema)).cells
+    return tuple(0.0 for _ in cells), tuple(each.cells - 1.0 for each in cells)
 
 
 def column_bounds(bounds: Any, target_bounds: Any, d: int, target: bool) -> tuple[Any, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import uuid
 import warnings
@@ -12,10 +13,11 @@ from typing import Any, Self
 
 from ...core import Release, Stage
 from ...data import register
+from ...schema import Schema
 from ..agreement import Agreement, took_part
 from ..errors import FederationError, PartyRefused, TooFewParties
 from ..party.party import Party
-from ..party.rows import code_bounds, column_bounds
+from ..party.rows import cell_bounds, code_bounds, column_bounds
 from ..protections import Opened, ServerRound
 from ..sums import check_possible, on_grid, read, sizes
 from ..wire.codec import BadMessage
@@ -67,6 +69,8 @@ class Federation:
         hide persons, rather than records.
     categories : tuple of tuples or None
         Of each column, where records are categories.
+    schema : Schema or None
+        What the columns are, where they are of mixed kinds.
 
     Examples
     --------
@@ -104,6 +108,8 @@ class Federation:
         low, high = column_bounds(bounds, target_bounds, first.features, first.target)
         if low is None and first.categories is not None:
             low, high = code_bounds(first.categories)
+        if low is None and first.schema:
+            low, high = cell_bounds(first.schema)
         agreement = Agreement(
             tuple(party.card(protection) for party in parties),
             protection,
@@ -119,6 +125,7 @@ class Federation:
             first.target,
             first.categories,
             any(party.persons for party in parties),
+            schema=first.schema,
         )
         if not agreement.kind.private_fits:
             warnings.warn(f"protection={protection!r}: {agreement.kind.trust}", stacklevel=2)
@@ -144,6 +151,7 @@ class Federation:
         self.agreement, self.transport, self.journal = agreement, transport, journal
         self.weighted, self.persons = agreement.weighted, agreement.persons
         self.target, self.categories = agreement.target, agreement.categories
+        self.schema = Schema.from_dict(json.loads(agreement.schema)) if agreement.schema else None
         rows = None if agreement.persons else agreement.rows
         self.rows = None if rows is None else int(rows)
         self.run = ""

@@ -50,6 +50,7 @@ def open_federation(X: Federation, y: Any, weight: Any, groups: Any, policy: Pol
         policy.target,
         names[-1] if names and policy.target else None,
         known,
+        X.schema,
         elsewhere=X,
     )
 
@@ -90,6 +91,12 @@ def _refuse(X: Federation, y: Any, weight: Any, groups: Any, policy: Policy) -> 
         raise ValueError(f"{name} has no target, and these parties have one: make them without y")
     if X.categories is not None and not policy.coded:
         raise ValueError(f"{name} is for numbers, and these parties hold categories")
+    if (X.schema is None) != (policy.schema is None):
+        raise ValueError(
+            f"{name} is for parties with a schema: Party(rows, name, schema=...)"
+            if X.schema is None
+            else f"{name} is for numbers or categories, and these parties have a schema"
+        )
     start = params.get("init_params", "kmeans")
     if start != "kmeans":
         raise ValueError(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
@@ -27,7 +26,6 @@ from ...parameters import (
     check_option,
     check_samples,
 )
-from ...schema import Schema
 from ...tree import Array
 from .exact import ExactTables
 from .imputing import imputed, known_cells
@@ -96,8 +94,8 @@ class TableMixture(Components, DensityMixin, PrivatelyScored):  # type: ignore[m
     n_iter_ : int
         Iterations of an exact fit; of a private one, releases besides the count.
     privacy_, structure_ : private fits only
-        The statement; ``"independent"`` where there are no pairs of columns to look at, or one
-        class was asked for, else ``"full"``.
+        The statement; ``"single"`` where columns are independent, because there are no pairs of
+        them to look at or one class was asked for, else ``"full"``.
     lower_bound_, converged_ : exact fits only
     n_features_in_, feature_names_in_ : as in scikit-learn
 
@@ -145,9 +143,7 @@ class TableMixture(Components, DensityMixin, PrivatelyScored):  # type: ignore[m
         if not isinstance(self.n_components, str):
             check_int("n_components", self.n_components, 1)
         elif self.n_components != "auto":
-            raise ValueError(
-                f"n_components must be a number or 'auto', got {self.n_components!r}"
-            )
+            raise ValueError(f"n_components must be a number or 'auto', got {self.n_components!r}")
         check_float("tol", self.tol, 0.0)
         if self.target is not None and not isinstance(self.target, str):
             raise TypeError(f"target is the name of a column, got {self.target!r}")
@@ -230,9 +226,8 @@ class TableMixture(Components, DensityMixin, PrivatelyScored):  # type: ignore[m
         self.weights_, self.profiles_, self.cell_law_ = state.weights, state.profiles, state.law
         self.bins_ = [np.asarray(each, dtype=np.int64) for each in state.maps]
         self.marginals_ = [state.weights @ table for table in state.tables]
-        vars(self).pop("_state", None)
 
-    @cached_property
+    @property
     def _state(self) -> TableState:
         maps = tuple(tuple(int(bin) for bin in each) for each in self.bins_)
         return TableState(self.weights_, self.profiles_, self.cell_law_, maps)
@@ -252,7 +247,7 @@ class TableMixture(Components, DensityMixin, PrivatelyScored):  # type: ignore[m
 
     def _saved_parameters(self) -> dict[str, Any]:
         """Of the schema what was fitted: it may have been a file, or hold Python's types."""
-        return self.get_params(deep=False) | {"schema": self.schema_}
+        return super()._saved_parameters() | {"schema": self.schema_}
 
     # What the model says of records.
 

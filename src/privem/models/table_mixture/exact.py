@@ -152,11 +152,10 @@ class ExactTables:
         else:
             best = yield from self._several(model, matrix, count, rows)
         law = np.concatenate([each.law for each in bins])
-        # Of cells rather than bins: each has a share of its bin, whatever the class.
-        shares = np.concatenate([each.law for each in bins])
-        within = float(cells @ np.log(np.maximum(shares, 1e-300))) / count
         state = TableState(best.state.weights, best.state.profiles, law, maps)
-        return replace(best, state=state, objective=best.objective + within)  # type: ignore[arg-type]
+        # Of cells rather than bins: each has a share of its bin, whatever the class.
+        within = float(cells @ np.log(np.maximum(law, 1e-300))) / count
+        return Fit(state, best.objective + within, best.n_iter, best.converged)
 
     def _fit(
         self, model: BinnedModel, matrix: Array, k: int

@@ -91,7 +91,7 @@ class PrivateTables:
         bins = held(lambda: self._bins(cells, ground))
         if not self.pairs:
             state = independent(bins, cells, ground.count)
-            return PrivateFit(state, ground, 1, "independent")
+            return PrivateFit(state, ground, 1, "single")
         maps = tuple(tuple(each.bin_of.tolist()) for each in bins)
         question = TablesQuery(maps, self.pairs, self.target, ground.cap_weight)
         tables = yield ground.stage(question, "tables")

@@ -11,9 +11,9 @@ from typing import Any
 
 import polars as pl
 
-from ...data.array import is_frame, is_lazy, is_table
+from ...data.array import is_frame, is_table
 from ...data.cells import read
-from ...data.columns import Category, Number
+from ...data.columns import Number
 from ...data.lazy import reading
 from ...data.mixed import Opened, open_columns
 from ...schema import Schema
@@ -29,14 +29,25 @@ def schema_of(given: Any, X: Any, aside: Sequence[str] = ()) -> Schema | None:
     >>> schema_of((0, 9), pl.DataFrame({"a": [1.0], "b": [2.0]}))
     Schema({'a': (0, 9), 'b': (0, 9)})
     """
-    if given is None or isinstance(given, Schema):
-        return given
-    if isinstance(given, Mapping | os.PathLike) or isinstance(given, str):
-        return Schema.of(given)
-    if not (is_frame(X) or is_lazy(X) or is_table(X)):
-        raise TypeError("one declaration for all columns is for rows on this machine")
-    names = [name for name in open_columns(X).types if name not in aside]
-    return Schema(dict.fromkeys(names, given))
+    agreed = None if is_frame(X) or is_table(X) else getattr(X, "schema", None)
+    if isinstance(given, str | Mapping | os.PathLike):
+        given = Schema.of(given)
+    elif given is not None and not isinstance(given, Schema):
+        known = open_columns(X).types if agreed is None else agreed.names
+        given = Schema({name: given for name in known if name not in aside})
+    if agreed is not None and not (given is None or _agrees(given, agreed)):
+        raise ValueError("schema= is not what the parties have agreed on; leave it out")
+    return given if agreed is None else agreed
+
+
+def _agrees(given: Schema, agreed: Schema) -> bool:
+    """Whether a schema says nothing else than one that knows the types of its columns."""
+    if given.names != agreed.names:
+        return False
+    return all(
+        {**theirs.as_dict(), **ours.as_dict(), "dtype": theirs.dtype} == theirs.as_dict()
+        for ours, theirs in zip(given.columns, agreed.columns, strict=True)
+    )
 
 
 def refuse_open(schema: Schema) -> None:
@@ -100,18 +111,16 @@ def _drafted(opened: Opened, aside: Sequence[str]) -> Schema:
 
 def _found(column: Any, series: pl.Series) -> Any:
     """Bounds of numbers, or the categories that there are."""
-    match column:
-        case Number():
-            values = read(Number(column.name, 0, 1, whole=False), series)[0].drop_nulls()
-            low, high = (values.min(), values.max()) if len(values) else (0.0, 1.0)
-            return (low, high) if low < high else (low, low + max(1.0, abs(low)))
-        case Category():
-            values = series.drop_nulls().cast(pl.String) if _is_text(series) else series.drop_nulls()
-            if values.dtype.is_float():
-                values = values.drop_nans()
-            found = values.unique().sort().to_list()
-            return found if len(found) > 1 else [*found, *_others(found)]
-    raise TypeError(column)
+    if isinstance(column, Number):
+        numbers = read(Number(column.name, 0, 1, whole=False), series)[0].drop_nulls()
+        values = numbers.filter(numbers.is_finite()).to_numpy()
+        low, high = (float(values.min()), float(values.max())) if len(values) else (0.0, 1.0)
+        return (low, high) if low < high else (low, low + max(1.0, abs(low)))
+    known = series.drop_nulls()
+    known = known.cast(pl.String) if _is_text(series) else known
+    known = known.drop_nans() if known.dtype.is_float() else known
+    found = known.unique().sort().to_list()
+    return found if len(found) > 1 else [*found, *_others(found)]
 
 
 def _is_text(series: pl.Series) -> bool:
