@@ -17,8 +17,9 @@ out.
 
 *Within bins* noisy counts are made a law. Counts of ordered cells are taken for constant between
 some borders, and these are found by least squares with a price on each border: a spike that is no
-noise has borders on both sides, and a stretch of noise has none. Rare categories are shrunk towards
-their mean by what noise explains (James and Stein). Every cell keeps some probability.
+noise has borders on both sides, and a stretch of noise has none. Tails fall outwards. Rare
+categories are shrunk towards their mean by what noise explains (James and Stein). Every cell keeps
+some probability.
 """
 
 from __future__ import annotations
@@ -26,10 +27,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.optimize import isotonic_regression
 
 from ...blocks.shrinkage import kept_share
 from ...tree import Array
@@ -173,8 +176,9 @@ def bin_columns(
     count, bins = max(count, 1.0), bins_for(count, coming, tables)
     heavy = max(_HEAVY * count / bins, 2 * deviation)
     rule = _Rule(bins, heavy, _BIN * coming, _STANDS_OUT * deviation, _most_labels(tables))
+    # All cells of a column together hold all records: what noise adds to that is taken off again.
     return [
-        _bin_column(column, part, deviation, rule)
+        _bin_column(column, part + (count - part.sum()) / column.cells, deviation, rule)
         for column, part in zip(columns, parts, strict=True)
     ]
 
@@ -246,8 +250,8 @@ def smoothed(counts: Array, deviation: float) -> Array:
     Examples
     --------
     >>> import numpy as np
-    >>> smoothed(np.array([9.0, 11, 10, 300, 11, 9, 10]), 2.0).round(3)
-    array([ 10.,  10.,  10., 300.,  10.,  10.,  10.])
+    >>> smoothed(np.array([10.0, 10, 10, 300, 11, 9, 10, 300, 10, 10]), 2.0).round(3)
+    array([ 10.,  10.,  10., 300.,  10.,  10.,  10., 300.,  10.,  10.])
     """
     size = len(counts)
     if deviation < 1e-6:
@@ -261,13 +265,31 @@ def smoothed(counts: Array, deviation: float) -> Array:
         total = sums[end] - sums[:end]
         error = squares[end] - squares[:end] - total**2 / (end - starts)
         cost = best[:end] + error + price
+        if end in (1, size):
+            # Values pile up at bounds: a cell alone at an end costs half.
+            cost[end - 1] -= price / 2
         came[end] = int(np.argmin(cost))
         best[end] = cost[came[end]]
-    means, widths, end = np.empty(size), np.empty(size), size
-    while end > 0:
-        start = int(came[end])
-        mean = (sums[end] - sums[start]) / (end - start)
-        means[start:end] = mean
-        widths[start:end] = end - start
-        end = start
-    return np.asarray(deviation * np.maximum(means, _UNSEEN / np.sqrt(widths)))
+    ends = [size]
+    while ends[-1] > 0:
+        ends.append(int(came[ends[-1]]))
+    stretches = [slice(low, high) for low, high in pairwise(ends[::-1])]
+    level = np.array([max(scaled[at].mean(), _unseen(at)) for at in stretches])
+    smooth = np.repeat(level, [at.stop - at.start for at in stretches])
+    # Tails are lower than what is next to them, and fall from there.
+    if len(level) > 1 and level[0] < level[1]:
+        smooth[stretches[0]] = _tail(scaled[stretches[0]][::-1], level[0], level[1])[::-1]
+    if len(level) > 1 and level[-1] < level[-2]:
+        smooth[stretches[-1]] = _tail(scaled[stretches[-1]], level[-1], level[-2])
+    return np.asarray(deviation * smooth)
+
+
+def _unseen(at: slice) -> float:
+    """The least mean of a stretch of counts, in deviations of their noise."""
+    return _UNSEEN / math.sqrt(at.stop - at.start)
+
+
+def _tail(counts: Array, level: float, most: float) -> Array:
+    """Counts with this mean that fall outwards, from at most ``most``: by least squares."""
+    falling = np.clip(isotonic_regression(counts, increasing=False).x, level * _UNSEEN, most)
+    return np.asarray(falling * (level / falling.mean()))
