@@ -192,6 +192,69 @@ def schema(data: Path, output: Path | None, header: bool | None) -> None:
 
 
 @app.command()
+@options.data
+@options.offer("schema", "What the columns are (.toml or .json): privem schema begins one.")
+@options.option(
+    "--output -o",
+    "Where to write the synthetic table: .csv or .parquet.",
+    options.PATH,
+    required=True,
+    metavar="FILE",
+)
+@options.offer("target", "A column that the others should predict well.")
+@options.option("--rows -n", "How many records. Default: as many as the data has, about.", int)
+@options.option("--epsilon", "Privacy budget of all of it. Default: 1.", float)
+@options.option("--delta", "Probability with which privacy may fail. Default: 1e-6.", float)
+@options.offer("groups", "Which person a row belongs to. Privacy then protects persons, not rows.")
+@options.offer("weight", "A column that says how much a row counts.")
+@options.option("--model-file", "Where to save the model (JSON) too.", options.PATH, metavar="FILE")
+@options.option(
+    "--evaluate",
+    "Public test data: say how near the synthetic table is to it.",
+    options.PATH,
+    metavar="FILE",
+)
+@options.option("--seed random_state", "Seed for searches and draws, never noise.", options.SEED)
+@options.header
+@options.exact
+@options.as_json
+@options.quiet
+def synth(
+    data: Path,
+    output: Path,
+    rows: int | None,
+    model_file: Path | None,
+    evaluate: Path | None,
+    as_json: bool,
+    quiet: bool,
+    **asked: Any,
+) -> None:
+    """Make a synthetic table that is like DATA, privately.
+
+    DATA is a .csv or .parquet file, or a folder of them, with columns of numbers, categories,
+    flags, dates and gaps, as its schema says. Fits the model TableMixture (privem fit -m table)
+    and draws records from it.
+
+    Everything that is printed is private too: the report compares the synthetic table with what
+    was released, and with nothing else. --evaluate compares with other, public rows.
+    """
+    from .model_files import check_records
+    from .synth import make_request, report, synthesize
+
+    if rows is not None and rows < 1:
+        raise click.UsageError("--rows must be at least 1")
+    request = make_request(**asked)
+    check_records(output)
+    if data.exists() and output.exists() and data.samefile(output):
+        raise click.UsageError(f"--output {str(output)!r} would overwrite the data")
+    if output.suffix == ".npy":
+        raise click.UsageError("a .npy file holds numbers, not categories: use .csv or .parquet")
+    if model_file is not None:
+        check_output(model_file)
+    report(synthesize(request, data, output, rows, model_file, evaluate, quiet), as_json, quiet)
+
+
+@app.command()
 @click.argument("model", type=options.PATH, required=False)
 @options.as_json
 def audit(model: Path | None, as_json: bool) -> None:

@@ -9,16 +9,19 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import polars
 from click import UsageError
 from sklearn.utils import get_tags
 
 from ..data import read_file
 from ..data.categories import read_categories
 from ..data.header import numbered
+from ..data.mixed import open_columns
 from ..data.values import positions
 from ..declaration import Declaration
 from ..estimator.verbose import watching
-from .failures import reading_data, writing_file
+from ..schema import Schema
+from .failures import ExitCode, failing, reading_data, writing_file
 from .options import COLUMNS, flag, setting, takers, takes
 from .progress import FitProgress, WatchedRows
 from .summary import summary_of
@@ -58,7 +61,7 @@ class Request:
                 words = f"is for {takers(name)}, not for --model {self.model.command}"
                 raise UsageError(f"{flag(name)} {words}")
         for name, why in _NEEDED.items():
-            if takes(self.model, name) and name not in self.given:
+            if takes(self.model, name) and name not in self.given and not self.model.schema:
                 raise UsageError(f"--model {self.model.command} needs {flag(name)}: {why}")
         self._refuse_idle()
         parameters = {
@@ -68,6 +71,9 @@ class Request:
         }
         if self.exact:
             parameters["epsilon"] = None
+        if self.model.schema:
+            parameters["target"] = self.target
+            parameters["schema"] = _schema(self.given.get("schema"))
         if self.model.categories:
             parameters["categories"] = list(self.given.get("categories", {}).values()) or None
         estimator = self.model.estimator(**parameters)
@@ -91,6 +97,8 @@ class Request:
                         "one of them out"
                     )
         # A model without --n-iter iterates on what was released, and stops there.
+        elif "tol" in self.given and self.model.schema:
+            raise UsageError("--tol is for exact fits: give --exact")
         elif "tol" in self.given and takes(self.model, "n_iter"):
             raise UsageError(
                 "--tol is for exact fits: a private one takes --n-iter; or give --exact"
@@ -150,6 +158,10 @@ class Request:
             raise UsageError(f"--target {target!r} is also --weight or one of --columns")
         if groups is not None and groups in (weight, target, *chosen):
             raise UsageError(f"--groups {groups!r} is also --weight, --target or one of --columns")
+        if self.model.schema and (self.types or self.columns is not None):
+            raise UsageError(
+                "a schema says which columns there are, and what: no --type, --columns"
+            )
         if self.types and self.model.categories:
             raise UsageError("--type is for columns of numbers; categories need none")
 
@@ -189,7 +201,9 @@ def fit_file(
         watching(estimator, progress.watch),
     ):
         warnings.simplefilter("always")
-        if request.model.categories:
+        if request.model.schema:
+            rows, weight = fit_table(request, estimator, data)
+        elif request.model.categories:
             rows, weight = _fit_categories(request, estimator, data)
         else:
             opened = _open(request, estimator, data)
@@ -225,6 +239,28 @@ def _open(request: Request, estimator: Any, data: Path) -> Any:
     if not request.exact or get_tags(estimator).input_tags.allow_nan:
         rows = replace(rows, check=False)
     return rows
+
+
+def _schema(path: Path | None) -> Schema | None:
+    if path is None:
+        return None
+    with failing(ExitCode.USAGE, OSError, ValueError, TypeError):
+        return Schema.read(path)
+
+
+def fit_table(request: Request, estimator: Any, data: Path) -> tuple[int, float]:
+    """Fit a file with a schema; of an exact fit, how many rows and their weight."""
+    special = {"sample_weight": request.given.get("weight"), "groups": request.given.get("groups")}
+    estimator.fit(as_table(data, request.header), **special)
+    if not request.exact:
+        return 0, 0.0
+    rows = open_columns(data, request.header).scan.select(polars.len()).collect().item()
+    return int(rows), float(estimator.n_records_)
+
+
+def as_table(data: Path, header: bool | None) -> Any:
+    """A file for a model with a schema; opened here where somebody said what its first line is."""
+    return data if header is None else open_columns(data, header).scan
 
 
 def _fit_categories(request: Request, estimator: Any, data: Path) -> tuple[int, float]:

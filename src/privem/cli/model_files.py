@@ -19,6 +19,7 @@ from ..declaration import Declaration, declarations
 from ..report import RECORD_SUFFIXES, print_csv, write_records
 from .console import note, remarks
 from .failures import ExitCode, check_output, failing, reading_data, writing_file, writing_stdout
+from .fit import as_table
 from .options import in_words
 from .progress import WatchedRows
 
@@ -60,7 +61,8 @@ def sample_model(
         raise UsageError(
             f"a {declared.command} model draws targets for given records only: sample(X) in Python"
         )
-    if declared.categories and output is not None and output.suffix == ".npy":
+    mixed = declared.categories or declared.schema
+    if mixed and output is not None and output.suffix == ".npy":
         raise UsageError("a .npy file holds numbers, not categories: use .csv or .parquet")
     names: list[str] = model._names("x")
     if not background:
@@ -116,6 +118,9 @@ def _score(
     model: Any, declared: Declaration, data: Path, target: str | None, header: bool | None
 ) -> tuple[float, int]:
     """The score, and of how many rows."""
+    if declared.schema:
+        each = model.score_samples(as_table(data, header))
+        return float(np.mean(each)), len(each)
     columns = _fitted_columns(model, data)
     if declared.categories:
         known = model.categories_
@@ -152,7 +157,9 @@ def score_privately(
         warnings.simplefilter("always")
         columns = _fitted_columns(first, data)
         rows: Any
-        if _declaration(first).categories:
+        if _declaration(first).schema:
+            rows, given["groups"] = as_table(data, how["header"]), how["groups"]
+        elif _declaration(first).categories:
             known = {"categories": first.categories_, "private": True}
             rows, _, given["groups"] = read_categories(data, columns=columns, **known, **how)
         else:

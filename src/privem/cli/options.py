@@ -56,7 +56,10 @@ _MODEL_SETTINGS: dict[str, Setting] = {
         ("--components", "-k"),
         default="",
     ),
-    "target": Setting("The column that a regression explains.", **_COLUMN),
+    "target": Setting(
+        "The column that a regression explains, or that the others should predict well (table).",
+        **_COLUMN,
+    ),
     "weight": Setting("A column that says how much a row counts.", **_COLUMN),
     "covariance_type": Setting("Shape of the covariances.", ("--covariance",)),
     "background": Setting(
@@ -75,6 +78,11 @@ _MODEL_SETTINGS: dict[str, Setting] = {
     "n_init": Setting("Number of starts of an exact fit; the best result is kept."),
     "random_state": Setting("Seed for starts, never for noise.", ("--seed",), SEED, default=""),
     "n_jobs": Setting("Threads; -1 uses every core.", type=click.INT),
+    "schema": Setting(
+        "What the columns are: a .toml or .json file, which privem schema drafts.",
+        type=click.Path(path_type=Path),
+        metavar="FILE",
+    ),
     "categories": Setting(
         "Public list of a column's categories. A private fit needs one for every column.",
         ("--category",),
@@ -146,7 +154,7 @@ def flag(name: str) -> str:
 def takes(model: Declaration, name: str) -> bool:
     """Whether a setting is for a model."""
     if name in COLUMNS:
-        return model.target if name == "target" else True
+        return model.target or "target" in model.parameters if name == "target" else True
     return _parameter(model, name) is not None
 
 

@@ -132,7 +132,7 @@ def _bounds(estimator: Any) -> str:
 
 
 def _structure(summary: dict[str, Any]) -> str:
-    if summary["structure"] == "single" and summary["components"] > 1:
+    if summary["structure"] == "single" and (summary["components"] or 2) > 1:
         return "single: one component in place of all"
     return str(summary["structure"])
 

@@ -7,9 +7,10 @@ from ...declaration import AuditCase, Declaration, Example, ParameterTable
 
 
 def _audit_case(s: Any) -> AuditCase:
-    # A record that is alone in its cell of every column, and of the table of both.
+    # A record that is alone in its cell of every column, and of the table of both. Cells are what
+    # the values are, so that audits can ask queries about values.
     agreeing = s.columns(s.signs > 0, s.signs > 0).astype(float)
-    return AuditCase(agreeing, [1.0, 1.0], [0.0, 0.0], {"schema": (-1.0, 1.0)})
+    return AuditCase(agreeing, [1.0, 1.0], [0.0, 0.0], {"schema": [0, 1]})
 
 
 def _example() -> Example:
@@ -53,7 +54,6 @@ MODELS: tuple[Declaration, ...] = (
         ),
         audit_case=_audit_case,
         own_example=_example,
-        options=("schema",),
         results=("weights_", "marginals_"),
         table=_table,
     ),

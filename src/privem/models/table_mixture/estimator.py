@@ -15,7 +15,6 @@ from ...blocks.region import Region
 from ...budget import Terms
 from ...data import Policy, Table, open_table
 from ...data.kinds import framed
-from ...em import Fit
 from ...estimator.density import Components, OfBlock
 from ...estimator.score import PrivatelyScored
 from ...ground import Preamble, PrivateFit
@@ -27,7 +26,7 @@ from ...parameters import (
     check_samples,
 )
 from ...tree import Array
-from .exact import ExactTables
+from .exact import CountedFit, ExactTables
 from .imputing import imputed, known_cells
 from .log_density import TableLogDensity
 from .model import Allowed, TableState
@@ -91,6 +90,8 @@ class TableMixture(Components, DensityMixin, PrivatelyScored):  # type: ignore[m
         The bin of each cell, for each column.
     cell_law_ : ndarray
         The probability of each cell within its bin, column after column.
+    n_records_ : float
+        How many records there are (the sum of weights); of a private fit, as released with noise.
     n_iter_ : int
         Iterations of an exact fit; of a private one, releases besides the count.
     privacy_, structure_ : private fits only
@@ -124,7 +125,7 @@ class TableMixture(Components, DensityMixin, PrivatelyScored):  # type: ignore[m
     random_state: Any = None
 
     _needed: ClassVar[tuple[str, ...]] = (
-        *("schema_", "weights_", "marginals_", "profiles_", "bins_", "cell_law_"),
+        *("schema_", "weights_", "marginals_", "profiles_", "bins_", "cell_law_", "n_records_"),
     )
     _released: ClassVar[tuple[str, ...]] = ("weights_", "marginals_")
     _mechanisms: ClassVar[Mapping[str, str]] = {"joint": "gaussian"}
@@ -195,8 +196,9 @@ class TableMixture(Components, DensityMixin, PrivatelyScored):  # type: ignore[m
         known = (self._components, self.max_iter, self.tol, self.n_init)
         return ExactTables(self.schema_.cells, *known, self._rng())
 
-    def _set_exact(self, result: Fit[TableState], table: Table) -> None:
+    def _set_exact(self, result: CountedFit, table: Table) -> None:
         self._set_state(result.state)
+        self.n_records_ = result.count
         self._set_converged(result)
 
     def _private_plan(self, table: Table, terms: Terms) -> PrivateTables:
@@ -208,7 +210,7 @@ class TableMixture(Components, DensityMixin, PrivatelyScored):  # type: ignore[m
 
     def _set_private(self, result: PrivateFit[TableState]) -> None:
         self._set_state(result.state)
-        self.n_iter_ = result.iterations
+        self.n_iter_, self.n_records_ = result.iterations, float(result.ground.count)
 
     def _known(self, plan: PrivateTables, terms: Terms) -> dict[str, str]:
         return {"schema": "what each column is, with bounds or categories"}

@@ -106,6 +106,13 @@ class BinnedModel:
 
 
 @dataclass(frozen=True)
+class CountedFit(Fit[TableState]):
+    """Where EM ended, and of how many records."""
+
+    count: float = 0.0
+
+
+@dataclass(frozen=True)
 class ExactTables:
     """Counts of cells, which make the bins; pairs of bins; and EM from so many starts.
 
@@ -127,7 +134,7 @@ class ExactTables:
     n_init: int
     rng: np.random.Generator
 
-    def stages(self) -> Generator[Stage, Release[Any], Fit[TableState]]:
+    def stages(self) -> Generator[Stage, Release[Any], CountedFit]:
         """The plan."""
         sums = (yield Stage(SumsQuery(), Exact(), "sums")).statistics
         rows, count = int(sums.rows), float(sums.count)
@@ -155,7 +162,8 @@ class ExactTables:
         state = TableState(best.state.weights, best.state.profiles, law, maps)
         # Of cells rather than bins: each has a share of its bin, whatever the class.
         within = float(cells @ np.log(np.maximum(law, 1e-300))) / count
-        return Fit(state, best.objective + within, best.n_iter, best.converged)
+        objective = best.objective + within
+        return CountedFit(state, objective, best.n_iter, best.converged, count=count)
 
     def _fit(
         self, model: BinnedModel, matrix: Array, k: int

@@ -29,7 +29,7 @@ def schema_of(given: Any, X: Any, aside: Sequence[str] = ()) -> Schema | None:
     >>> schema_of((0, 9), pl.DataFrame({"a": [1.0], "b": [2.0]}))
     Schema({'a': (0, 9), 'b': (0, 9)})
     """
-    agreed = None if is_frame(X) or is_table(X) else getattr(X, "schema", None)
+    agreed: Schema | None = None if is_frame(X) or is_table(X) else getattr(X, "schema", None)
     if isinstance(given, str | Mapping | os.PathLike):
         given = Schema.of(given)
     elif given is not None and not isinstance(given, Schema):

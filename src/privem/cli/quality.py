@@ -1,0 +1,127 @@
+"""How good a synthetic table is: against what was released, or against public test data."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..core import Block, Release, Scratch
+from ..data import Policy, open_table
+from ..models.table_mixture.tables import TablesQuery
+from ..schema import Schema
+from ..tree import Array
+from .fit import as_table
+
+# The mean size of noise of deviation one.
+_MEAN_SIZE = math.sqrt(2 / math.pi)
+
+
+@dataclass(frozen=True)
+class Quality:
+    """Distances (total variation) between a synthetic table and noisy releases."""
+
+    columns: dict[str, dict[str, float]]
+    pairs: dict[str, Any] | None
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON values."""
+        found = asdict(self)
+        return found if self.pairs is not None else {"columns": found["columns"]}
+
+
+def compared(model: Any, releases: Mapping[str, Release[Any]], output: Path) -> Quality:
+    """A synthetic table against the releases of the fit: nothing else of the data is used."""
+    cells, count = _cells(model.schema_, output), float(model.n_records_)
+    columns, at = {}, 0
+    counted, spread = releases["cells"].statistics.counts, releases["cells"].spread
+    for j, (name, bin_of) in enumerate(zip(model.schema_.names, model.bins_, strict=True)):
+        released = np.bincount(bin_of, counted[at : at + len(bin_of)])
+        at += len(bin_of)
+        drawn = np.bincount(bin_of[cells[:, j]], minlength=len(released)) / len(cells)
+        noise = spread * np.sqrt(np.bincount(bin_of)).sum()
+        columns[name] = {
+            "distance": _distance(released / count, drawn),
+            "noise": _MEAN_SIZE * float(noise) / count / 2,
+        }
+    if "tables" not in releases:
+        return Quality(columns, None)
+    release = releases["tables"]
+    query: TablesQuery = release.query
+    drawn_tables = _tables(query, cells)
+    distances = [
+        _distance(table / count, drawn / len(cells))
+        for table, drawn in zip(query.split(release.statistics.counts), drawn_tables, strict=True)
+    ]
+    worst = int(np.argmax(distances))
+    sizes = [table.size for table in drawn_tables]
+    who = [*query.pairs[worst], *([] if query.target is None else [query.target])]
+    pairs = {
+        "tables": len(distances),
+        "mean": float(np.mean(distances)),
+        "noise": _MEAN_SIZE * release.spread * float(np.mean(sizes)) / count / 2,
+        "worst": distances[worst],
+        "worst_columns": [model.schema_.names[j] for j in who],
+    }
+    return Quality(columns, pairs)
+
+
+def evaluated(model: Any, output: Path, test: Path, header: bool | None) -> dict[str, Any]:
+    """A synthetic table and its model against public test data. Exact."""
+    real = _cells(model.schema_, test, header)
+    drawn = _cells(model.schema_, output)
+    scores = model.score_samples(as_table(test, header))
+    maps = tuple(tuple(each.tolist()) for each in model.bins_)
+    found: dict[str, Any] = {"rows": len(real), "mean_log_probability": float(np.mean(scores))}
+    pairs = tuple(combinations(range(real.shape[1]), 2))
+    if pairs:
+        query = TablesQuery(maps, pairs)
+        distances = [
+            _distance(a / len(real), b / len(drawn))
+            for a, b in zip(_tables(query, real), _tables(query, drawn), strict=True)
+        ]
+        found["mean_distance_of_pairs"] = float(np.mean(distances))
+        found["largest_distance_of_pairs"] = float(np.max(distances))
+    if model.target is not None:
+        j = model.schema_.names.index(model.target)
+        found |= _usefulness(drawn, real, j)
+    return found
+
+
+def _usefulness(drawn: NDArray[Any], real: NDArray[Any], target: int) -> dict[str, float]:
+    """How well trees trained on synthetic rows predict the target of real ones."""
+    from sklearn.ensemble import HistGradientBoostingClassifier
+    from sklearn.metrics import roc_auc_score
+
+    others = [j for j in range(real.shape[1]) if j != target]
+    if not others or len(np.unique(drawn[:, target])) < 2:
+        return {}
+    trees = HistGradientBoostingClassifier(random_state=0).fit(drawn[:, others], drawn[:, target])
+    found = {"accuracy": float(trees.score(real[:, others], real[:, target]))}
+    if len(trees.classes_) == 2 and set(np.unique(real[:, target])) == set(trees.classes_):
+        chance = trees.predict_proba(real[:, others])[:, 1]
+        found["auc"] = float(roc_auc_score(real[:, target] == trees.classes_[1], chance))
+    return found
+
+
+def _cells(schema: Schema, path: Path, header: bool | None = None) -> NDArray[np.int64]:
+    """All rows of a file as cells."""
+    table = open_table(
+        as_table(path, header), policy=Policy(schema=schema, fitted=True, party=True)
+    )
+    return np.concatenate([np.asarray(b.X, dtype=np.int64) for b in table.rows.blocks(65_536)])
+
+
+def _tables(query: TablesQuery, cells: NDArray[np.int64]) -> list[Array]:
+    return query.split(query(Block(cells.astype(np.float64)), Scratch()).counts)
+
+
+def _distance(one: Array, two: Array) -> float:
+    """Total variation."""
+    return 0.5 * float(np.abs(one - two).sum())
