@@ -27,7 +27,14 @@ def prose(page: Path) -> str:
 
 
 @pytest.mark.parametrize(
-    "name", ["README.md", "docs/models.md", "docs/adding-a-model.md", "docs/federation.md"]
+    "name",
+    [
+        "README.md",
+        "docs/models.md",
+        "docs/tables.md",
+        "docs/adding-a-model.md",
+        "docs/federation.md",
+    ],
 )
 def test_examples_run(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

@@ -162,7 +162,8 @@ def numeric(frame: Any) -> tuple[Any, list[str]]:
             raise ValueError(
                 f"could not convert column {str(frame.columns[j])!r} of type {dtype} to "
                 "float: if it says whose record it is, name it as groups=; else select numeric "
-                "columns, or encode the others as numbers first"
+                "columns, encode the others as numbers first, or fit a privem.TableMixture, which "
+                "takes columns of any kind"
             )
         converted[j] = values
     return _replaced(frame, converted) if converted else frame, [_declared(d) for d in dtypes]

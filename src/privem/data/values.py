@@ -35,8 +35,8 @@ _ALSO = {
 }
 # What a private fit says of values.
 CONTAINS_NAN = (
-    "Input X contains NaN: drop those rows or columns, or fill in a value that was chosen without "
-    "looking at the data"
+    "Input X contains NaN: drop those rows or columns, fill in a value that was chosen without "
+    "looking at the data, or fit a privem.TableMixture, which takes missing values as they are"
 )
 
 
@@ -158,6 +158,7 @@ def refuse_non_finite(
     what = "NaN (a missing value)" if np.isnan(block[row, column]) else "infinity"
     raise ValueError(
         f"Input X contains {what} in row {start + row}, {where}; remove or impute such rows first"
+        + ("; privem.TableMixture takes missing values as they are" if "NaN" in what else "")
     )
 
 

@@ -1,0 +1,357 @@
+"""The estimator for mixed tables: what it promises, what it refuses, what it says of records."""
+
+from datetime import date, timedelta
+from itertools import product
+
+import numpy as np
+import polars as pl
+import pytest
+
+import privem
+from privem import CategoricalMixture, GaussianMixture, Schema, TableMixture
+from privem.audit import Transcript
+from privem.run import Recorded, run
+
+RNG = np.random.default_rng(3)
+N = 1500
+AGE = RNG.integers(18, 90, N)
+PEOPLE = pl.DataFrame(
+    {
+        "age": AGE,
+        "city": RNG.choice(["Bonn", "Cork", "Graz"], N, p=[0.6, 0.3, 0.1]),
+        "retired": AGE + RNG.normal(0, 4, N) > 65,
+        "pay": np.where(
+            RNG.random(N) < 0.2, np.nan, np.where(AGE > 65, 20, 45) + RNG.normal(size=N)
+        ),
+        "since": [date(2020, 1, 1) + timedelta(int(k)) for k in RNG.integers(0, 700, N)],
+    }
+)
+SCHEMA = Schema(
+    {
+        "age": (18, 90),
+        "city": ["Bonn", "Cork", "Graz"],
+        "retired": bool,
+        "pay": (0, 100),
+        "since": ("2020-01-01", "2021-12-31"),
+    },
+    missing=["pay"],
+)
+
+
+@pytest.fixture(scope="module")
+def model():
+    return TableMixture(schema=SCHEMA, epsilon=2.0, random_state=0).fit(PEOPLE)
+
+
+@pytest.fixture(scope="module")
+def exact():
+    """Three columns, two classes: small enough to sum over all records there can be."""
+    return TableMixture(
+        schema=Schema(SCHEMA.to_dict()["columns"]).select(["city", "retired", "pay"]),
+        n_components=2,
+        epsilon=None,
+        random_state=0,
+    ).fit(PEOPLE.select("city", "retired", pl.col("pay").round(-1)))
+
+
+def test_the_statement_counts_what_was_released(model):
+    assert model.privacy_.recount() == model.privacy_.spent <= 2.0
+    assert model.structure_ == "full"
+    assert "schema" in model.privacy_.public
+    assert abs(model.n_records_ - N) < 100
+    assert sum(model.marginals_[1]) == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"target": "retired"},
+        {"neighbours": "replace-one"},
+        {"accountant": "linear", "epsilon": 8.0},
+        {"n_components": 1},
+    ],
+    ids=str,
+)
+def test_fits_replay_from_their_releases(more):
+    """Whatever is asked for: releases alone give the model, and cost what they should."""
+    asked = Transcript()
+    first = TableMixture(**{"schema": SCHEMA, "random_state": 0, "n_components": 3} | more)
+    first._watch = asked
+    first.fit(PEOPLE)
+    assert first.privacy_.recount() <= first.epsilon
+    names = [stage.name for stage, _ in asked.entries]
+    counted = [] if more.get("neighbours") else ["count"]
+    assert names == [*counted, "cells", *(["tables"] if more.get("n_components") != 1 else [])]
+    table = first._open_table(PEOPLE)
+    plan = first._private_plan(table, first._terms())
+    allowance = first._terms().allowance(plan.parts(), plan.preamble.count is None)
+    releases = [release for _, release in asked.entries]
+
+    class Funded:
+        def stages(self):
+            return plan.stages(allowance)
+
+    again = run(Funded(), Recorded(iter(releases)))
+    np.testing.assert_array_equal(again.state.weights, first.weights_)
+    np.testing.assert_array_equal(again.state.profiles, first.profiles_)
+
+
+def test_shares_move_only_where_that_costs_the_same():
+    for accountant, few in (("auto", True), ("linear", False)):
+        watched = Transcript()
+        one = TableMixture(schema=SCHEMA, accountant=accountant, n_components=2, random_state=0)
+        one._watch = watched
+        one.fit(PEOPLE.head(60))
+        cells = next(release for stage, release in watched.entries if stage.name == "cells")
+        tables = next(release for stage, release in watched.entries if stage.name == "tables")
+        # So few people: nearly all of the budget goes to the counts of cells.
+        assert (cells.spent[0].multiplier < tables.spent[0].multiplier) == few
+
+
+def test_standard_errors_are_those_of_repeated_fits():
+    """Marginals scatter over fits about as much as one fit says; the errors add up in squares."""
+    X = PEOPLE.select("city", "retired", "age")
+    fits = [
+        TableMixture(schema=SCHEMA.select(X.columns), n_components=4, random_state=0).fit(X)
+        for _ in range(30)
+    ]
+    said = np.mean([fit.uncertainty()["marginals_"][0] for fit in fits], axis=0)
+    seen = np.std([fit.marginals_[0] for fit in fits], axis=0)
+    assert (said / seen < 3).all()
+    assert (seen / said < 3).all()
+    assert set(fits[0].uncertainty()) == {"weights_", "marginals_"}
+
+
+def test_persons_are_hidden_with_all_their_rows(model):
+    whose = np.repeat(np.arange(N // 3), 3)
+    by_person = TableMixture(schema=SCHEMA, n_components=2, random_state=0)
+    by_person.fit(PEOPLE, groups=whose)
+    assert by_person.privacy_.unit == "person"
+    named = PEOPLE.with_columns(who=pl.Series(whose))
+    by_person.fit(named, groups="who")
+    assert by_person.privacy_.unit == "person"
+    assert by_person.schema_.names == SCHEMA.names
+    weighted = TableMixture(schema=SCHEMA, n_components=2, max_weight=2.0, random_state=0)
+    weighted.fit(PEOPLE, sample_weight=np.full(N, 2.0))
+    assert abs(weighted.n_records_ - 2 * N) < 400
+
+
+def test_files_frames_and_lazy_frames_are_read_alike(tmp_path, exact):
+    X = PEOPLE.select("city", "retired", pl.col("pay").round(-1))
+    X.write_parquet(tmp_path / "x.parquet")
+    for rows in (X.lazy(), tmp_path / "x.parquet", str(tmp_path / "x.parquet")):
+        again = TableMixture(**exact.get_params()).fit(rows)
+        np.testing.assert_allclose(again.weights_, exact.weights_, rtol=1e-9)
+        assert again.score(rows) == pytest.approx(exact.score(X))
+
+
+# Exact fits.
+
+
+def test_an_exact_fit_of_categories_is_that_of_latent_classes():
+    kind = RNG.random(N) < 0.4
+    likes = np.where(kind[:, None], [0.9, 0.8, 0.2, 0.7], [0.1, 0.3, 0.8, 0.2])
+    words = pl.DataFrame(np.where(RNG.random((N, 4)) < likes, "yes", "no"), schema=list("abcd"))
+    classes = CategoricalMixture(2, epsilon=None, random_state=0).fit(words)
+    tables = TableMixture(schema=["no", "yes"], n_components=2, epsilon=None, random_state=0).fit(
+        words
+    )
+    np.testing.assert_allclose(tables.weights_, classes.weights_, rtol=1e-10)
+    np.testing.assert_allclose(
+        tables.profiles_, np.concatenate(classes.category_probs_, axis=1), rtol=1e-10
+    )
+    assert tables.lower_bound_ == pytest.approx(classes.lower_bound_)
+    np.testing.assert_allclose(tables.score_samples(words), classes.score_samples(words))
+    np.testing.assert_allclose(tables.predict_proba(words), classes.predict_proba(words))
+
+
+def test_as_many_classes_as_are_worth_it():
+    kind = RNG.random(N) < 0.4
+    likes = np.where(kind[:, None], [0.9, 0.8, 0.1, 0.9, 0.8], [0.1, 0.2, 0.8, 0.2, 0.1])
+    words = np.where(RNG.random((N, 5)) < likes, "yes", "no")
+    assert len(TableMixture(epsilon=None, random_state=0).fit(words).weights_) == 2
+    words = np.where(RNG.random((N, 5)) < 0.5, "yes", "no")
+    assert len(TableMixture(epsilon=None, random_state=0).fit(words).weights_) == 1
+
+
+def test_an_exact_fit_reads_off_what_it_is_not_told():
+    found = TableMixture(n_components=1, epsilon=None).fit(PEOPLE)
+    assert found.schema_.missing == ["pay"]
+    assert found.schema_["city"].values == ("Bonn", "Cork", "Graz")
+    assert (found.schema_["age"].low, found.schema_["age"].high) == (AGE.min(), AGE.max())
+    part = Schema({"age": int, "city": str}).select(["age", "city"])
+    found = TableMixture(schema=part, n_components=1, epsilon=None)
+    assert found.fit(PEOPLE.select("age", "city")).schema_["age"].high == AGE.max()
+
+
+# What it says of records: compared with sums over all records there are.
+
+
+def everything(exact):
+    cells = np.array(list(product(*map(range, exact._state.sizes))))
+    return cells, np.exp(exact._state.log_density(cells))
+
+
+def test_probabilities_sum_to_one_and_marginals_and_conditionals_follow(exact):
+    cells, chance = everything(exact)
+    assert chance.sum() == pytest.approx(1.0)
+    frame = exact.marginal("city", "retired")
+    assert frame.columns == ["city", "retired", "probability"]
+    for city, retired, probability in frame.rows():
+        where = (cells[:, 0] == ["Bonn", "Cork", "Graz"].index(city)) & (cells[:, 1] == retired)
+        assert probability == pytest.approx(chance[where].sum())
+    law = exact.conditional("city", pl.DataFrame({"retired": [True, False]}))
+    assert law.columns == ["Bonn", "Cork", "Graz"]
+    for row, retired in zip(law.rows(), (1, 0), strict=True):
+        given = cells[:, 1] == retired
+        expected = [chance[given & (cells[:, 0] == c)].sum() for c in range(3)]
+        np.testing.assert_allclose(row, np.array(expected) / chance[given].sum())
+    assert exact.conditional("pay", PEOPLE.select("city").head(2)).columns[-1] == "missing"
+
+
+def test_records_meet_their_conditions_and_follow_the_conditional_law(exact):
+    cells, chance = everything(exact)
+    drawn = exact.sample_frame(4000, given={"retired": True})
+    assert drawn["retired"].all()
+    given = cells[:, 1] == 1
+    for c, city in enumerate(("Bonn", "Cork", "Graz")):
+        expected = chance[given & (cells[:, 0] == c)].sum() / chance[given].sum()
+        assert (drawn["city"] == city).mean() == pytest.approx(expected, abs=0.05)
+
+
+def test_synthetic_tables_are_like_the_table_that_was_fitted(model):
+    drawn = model.sample_frame(500)
+    assert drawn.schema == PEOPLE.schema
+    assert drawn["pay"].null_count() > 0
+    complete = model.sample_frame(500, missing=False)
+    assert sum(complete.null_count().row(0)) == 0
+    given = {"age": (60, 80), "city": ["Cork", "Graz"], "pay": None, "since": ("2020-03-01", None)}
+    some = model.sample_frame(500, given=given)
+    assert some["age"].is_between(60, 80).all()
+    assert set(some["city"]) <= {"Cork", "Graz"}
+    assert some["pay"].null_count() == 500
+    assert some["since"].min() >= date(2020, 3, 1)
+    assert model.sample_frame(50, given={"pay": (20.1, 20.2)})["pay"].is_between(20.1, 20.2).all()
+    with pytest.raises(ValueError, match="no column 'town'"):
+        model.sample_frame(3, given={"town": "Cork"})
+    pandas = pytest.importorskip("pandas")
+    assert isinstance(model.sample_frame(5, "pandas"), pandas.DataFrame)
+
+
+def test_gaps_are_filled_and_nothing_else_changes(model):
+    some = PEOPLE.with_columns(
+        city=pl.when(pl.int_range(pl.len()) % 7 == 0).then(None).otherwise("city"), other=pl.lit(1)
+    )
+    filled = model.impute(some)
+    assert filled.columns == some.columns
+    assert filled.schema == some.schema
+    assert filled.null_count().row(0) == (0,) * 6
+    assert not filled["pay"].is_nan().any()
+    for name in some.columns:
+        kept = some[name].is_not_null() & (~some[name].is_nan() if name == "pay" else True)
+        assert (filled[name].filter(kept) == some[name].filter(kept)).all()
+    # Who is old is poor: a gap is filled by what the rest of the record says.
+    gap = PEOPLE["pay"].is_nan()
+    old = filled.filter(gap & (pl.Series(AGE) > 75))["pay"].mean()
+    young = filled.filter(gap & (pl.Series(AGE) < 55))["pay"].mean()
+    assert old < 33 < young
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame(some.head(50).to_dict(as_series=False))
+    assert not model.impute(frame).isna().any().any()
+
+
+def test_strange_records_are_strange(model):
+    usual = PEOPLE.filter((pl.col("age") > 70) & pl.col("retired")).head(50)
+    strange = usual.with_columns(retired=False, pay=pl.lit(99.0))
+    assert model.anomaly_score(strange).mean() > model.anomaly_score(usual).mean() + 2
+
+
+def test_a_model_file_holds_the_schema(model, tmp_path):
+    model.save(tmp_path / "model.json")
+    again = privem.load(tmp_path / "model.json")
+    assert again.schema_ == model.schema_ == again.schema
+    np.testing.assert_array_equal(again.score_samples(PEOPLE), model.score_samples(PEOPLE))
+    assert again.sample_frame(10).equals(model.sample_frame(10))
+    assert again.uncertainty().keys() == model.uncertainty().keys()
+
+
+def test_private_scores_compare_models_of_one_schema(model):
+    one = TableMixture(schema=SCHEMA, n_components=1, random_state=0).fit(PEOPLE)
+    scores = privem.private_scores({"many": model, "one": one}, PEOPLE, epsilon=4.0)
+    assert scores["many"] > scores["one"]
+    assert float(model.private_score(PEOPLE, epsilon=8.0)) == pytest.approx(
+        model.score(PEOPLE), abs=0.5
+    )
+
+
+# Bad input.
+
+
+def test_private_fits_say_nothing_of_values():
+    odd = PEOPLE.with_columns(city=pl.lit("Ulm"), age=pl.lit(10**6))
+    model = TableMixture(schema=SCHEMA, n_components=2, random_state=0).fit(odd)
+    assert model.marginals_[1][0] > 0.9  # counted as the first category
+    with pytest.raises(ValueError, match="'Ulm'"):
+        TableMixture(schema=SCHEMA, n_components=2, epsilon=None).fit(odd)
+    with pytest.raises(ValueError, match="may have none by its schema"):
+        TableMixture(schema=SCHEMA).fit(PEOPLE.with_columns(city=pl.lit(None, pl.String)))
+
+
+@pytest.mark.parametrize("epsilon", [1.0, None])
+def test_odd_tables_are_fitted(epsilon):
+    gone = PEOPLE.with_columns(pay=pl.lit(None, pl.Float64))
+    more = {"n_components": 2, "epsilon": epsilon, "random_state": 0}
+    model = TableMixture(schema=SCHEMA, **more).fit(gone)
+    assert model.sample_frame(50, missing=False)["pay"].null_count() == 0
+    assert model.sample_frame(50)["pay"].null_count() > 25
+    model = TableMixture(schema=SCHEMA, **more).fit(PEOPLE.head(2))
+    assert model.sample_frame(5).height == 5
+    many = [f"word {k}" for k in range(200)]
+    words = pl.DataFrame({"word": RNG.choice(many, N), "flag": RNG.random(N) < 0.5})
+    model = TableMixture(schema={"word": many, "flag": bool}, **more).fit(words)
+    assert set(model.sample_frame(300)["word"]) <= set(many)
+    alone = TableMixture(schema={"age": (18, 90)}, **more).fit(PEOPLE.select("age"))
+    assert alone.sample_frame(3).columns == ["age"]
+
+
+def test_two_columns_of_which_one_is_the_target_are_independent():
+    X = PEOPLE.select("age", "retired")
+    model = TableMixture(schema=SCHEMA.select(X.columns), target="retired").fit(X)
+    assert model.structure_ == "single"
+    assert model.privacy_.recount() <= 1.0
+
+
+def test_dates_are_read_however_they_are_written():
+    likely = []
+    for form in ("%Y-%m-%d", "%d.%m.%Y", "%Y/%m/%d"):
+        X = PEOPLE.select("age", since=pl.col("since").dt.to_string(form))
+        model = TableMixture(
+            schema=SCHEMA.select(["age", "since"]), n_components=2, epsilon=None, random_state=0
+        ).fit(X)
+        likely.append(model.lower_bound_)
+    assert np.ptp(likely) == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ({}, "needs schema="),
+        ({"schema": {"age": int, "city": ["a", "b"]}}, "no bounds for 'age'.*low, high"),
+        ({"schema": {"age": (0, 9), "city": str}}, "no categories for 'city'"),
+        ({"schema": SCHEMA, "target": "town"}, "target='town' is no column"),
+        ({"schema": SCHEMA, "n_components": "many"}, "a number or 'auto'"),
+        ({"schema": SCHEMA, "n_init": 3}, "n_init"),
+        ({"schema": {"age": (0, 99)}}, "columns that are not in the schema"),
+    ],
+)
+def test_what_cannot_be_fitted_is_refused(arguments, words):
+    with pytest.raises(ValueError, match=words):
+        TableMixture(**arguments).fit(PEOPLE)
+
+
+def test_other_models_name_this_one():
+    for epsilon in (1.0, None):
+        with pytest.raises(ValueError, match="TableMixture"):
+            GaussianMixture(epsilon=epsilon, bounds=100).fit(PEOPLE.select("age", "city"))
+        with pytest.raises(ValueError, match="TableMixture"):
+            GaussianMixture(epsilon=epsilon, bounds=100).fit(PEOPLE.select("age", "pay"))
