@@ -1,8 +1,8 @@
 """The two releases and the fit, on a matrix of cells, with the library's own noise.
 
 The noise is discrete and exact, from a seed, so that runs can be repeated: NOT private. Its size is
-that of Gaussian differential privacy for the whole budget, without the margins that an estimator's
-plan adds for rounding and for a noisy count (together below 2%).
+that of Gaussian differential privacy for the whole budget, of which a hundredth goes to the number
+of records. An estimator's accountant adds a margin for discrete noise, which is not in here.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import numpy as np
 from adult import Columns, Numbers
 
 from privem.accounting import mu_for
+from privem.blocks.histograms import MOST_ROWS, CountQuery
 from privem.core import Stage
 from privem.data import ArrayRows, LocalSource
 from privem.models.table_mixture.bins import bin_columns
@@ -25,6 +26,7 @@ from privem.noise.discrete import Discrete
 from privem.noise.entropy import InsecureEntropyWarning, insecure_seeded_entropy_for_tests
 
 DELTA = 1e-6
+_COUNT = 0.01  # of the budget, for the number of records
 
 
 @dataclass(frozen=True)
@@ -45,17 +47,22 @@ class Teller:
 
     def __init__(self, X: np.ndarray, epsilon: float, seed: int) -> None:
         self._source = LocalSource(ArrayRows(X))
-        self._rows, self.mu = float(len(X)), mu_for(epsilon, DELTA)
+        self.mu = mu_for(epsilon, DELTA)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", InsecureEntropyWarning)
             self._entropy = insecure_seeded_entropy_for_tests(seed)
+        self.count = max(float(self._answer(CountQuery(), _COUNT).statistics.count), 1.0)
 
     def deviation(self, tables: int, share: float) -> float:
-        return math.sqrt(tables / share) / self.mu
+        return math.sqrt(tables / (share * (1 - _COUNT))) / self.mu
 
     def release(self, query, share: float):
+        """For a share of what the count has left."""
+        return self._answer(query, share * (1 - _COUNT))
+
+    def _answer(self, query, share: float):
         multiplier = 1 / (math.sqrt(share) * self.mu)
-        noise = Discrete(multiplier, "add-remove", self._rows, self._entropy)
+        noise = Discrete(multiplier, "add-remove", MOST_ROWS, self._entropy)
         return self._source.release(Stage(query, noise))
 
 
@@ -68,8 +75,8 @@ def fit(
     **options: int,
 ) -> TableState:
     """A mixture fitted to two releases about cells."""
-    d, n, kinds = len(columns), float(len(X)), cells_of_columns(columns)
-    teller, pairs = Teller(X, epsilon, seed), all_pairs(d, target)
+    teller, pairs = Teller(X, epsilon, seed), all_pairs(len(columns), target)
+    n, kinds = teller.count, cells_of_columns(columns)
     values = 1 if target is None else columns[target].cells
     share = cells_share(n, teller.deviation(len(pairs), 1.0))
     cells = teller.release(CellCountsQuery(tuple(c.cells for c in columns), 1.0), share)
@@ -82,7 +89,8 @@ def fit(
 
 def alone(columns: Columns, X: np.ndarray, epsilon: float, seed: int = 0) -> TableState:
     """Independent columns, with all of the budget."""
-    teller, n = Teller(X, epsilon, seed), float(len(X))
+    teller = Teller(X, epsilon, seed)
+    n = teller.count
     cells = teller.release(CellCountsQuery(tuple(c.cells for c in columns), 1.0), 1.0)
     kinds = cells_of_columns(columns)
     bins = bin_columns(kinds, cells.statistics.counts, cells.spread, n, cells.spread)
