@@ -90,7 +90,9 @@ def synthesize(
         summary["quality"] = quality.to_dict()
     if evaluate is not None:
         with reading_data():
-            summary["evaluation"] = evaluated(estimator, output, evaluate, request.header)
+            summary["evaluation"] = evaluated(
+                estimator, output, evaluate, request.header if evaluate.suffix == ".csv" else None
+            )
     return summary
 
 

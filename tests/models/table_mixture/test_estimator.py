@@ -51,7 +51,7 @@ def exact():
         n_components=2,
         epsilon=None,
         random_state=0,
-    ).fit(PEOPLE.select("city", "retired", pl.col("pay").round(-1)))
+    ).fit(PEOPLE.select("city", "retired", (pl.col("pay") / 10).round() * 10))
 
 
 def test_the_statement_counts_what_was_released(model):
@@ -112,16 +112,19 @@ def test_shares_move_only_where_that_costs_the_same():
 
 
 def test_standard_errors_are_those_of_repeated_fits():
-    """Marginals scatter over fits about as much as one fit says; the errors add up in squares."""
+    """Marginals scatter over fits about as much as one fit says.
+
+    A deviation of 14 normal numbers is below a quarter of the true one less than once in 10^6 times.
+    """
     X = PEOPLE.select("city", "retired", "age")
     fits = [
         TableMixture(schema=SCHEMA.select(X.columns), n_components=4, random_state=0).fit(X)
-        for _ in range(30)
+        for _ in range(14)
     ]
-    said = np.mean([fit.uncertainty()["marginals_"][0] for fit in fits], axis=0)
+    said = np.mean([fit.uncertainty()["marginals_"][0] for fit in fits[:3]], axis=0)
     seen = np.std([fit.marginals_[0] for fit in fits], axis=0)
-    assert (said / seen < 3).all()
-    assert (seen / said < 3).all()
+    assert (said / seen < 4).all()
+    assert (seen / said < 4).all()
     assert set(fits[0].uncertainty()) == {"weights_", "marginals_"}
 
 
@@ -140,7 +143,7 @@ def test_persons_are_hidden_with_all_their_rows(model):
 
 
 def test_files_frames_and_lazy_frames_are_read_alike(tmp_path, exact):
-    X = PEOPLE.select("city", "retired", pl.col("pay").round(-1))
+    X = PEOPLE.select("city", "retired", (pl.col("pay") / 10).round() * 10)
     X.write_parquet(tmp_path / "x.parquet")
     for rows in (X.lazy(), tmp_path / "x.parquet", str(tmp_path / "x.parquet")):
         again = TableMixture(**exact.get_params()).fit(rows)
