@@ -114,7 +114,7 @@ def test_shares_move_only_where_that_costs_the_same():
 def test_standard_errors_are_those_of_repeated_fits():
     """Marginals scatter over fits about as much as one fit says.
 
-    A deviation of 14 normal numbers is below a quarter of the true one less than once in 10^6 times.
+    A deviation of 14 normal numbers is below a quarter of the true one once in 10^6 times.
     """
     X = PEOPLE.select("city", "retired", "age")
     fits = [
