@@ -171,6 +171,16 @@ def test_an_exact_fit_of_categories_is_that_of_latent_classes():
     np.testing.assert_allclose(tables.predict_proba(words), classes.predict_proba(words))
 
 
+def test_weights_are_copies():
+    copies = RNG.integers(0, 3, N)
+    X, times = PEOPLE.select("age", "city", "retired"), np.repeat(np.arange(N), copies)
+    given = {"schema": SCHEMA.select(X.columns), "n_components": 2, "random_state": 0}
+    one = TableMixture(**given, epsilon=None).fit(X, sample_weight=copies.astype(float))
+    two = TableMixture(**given, epsilon=None).fit(X[times])
+    np.testing.assert_allclose(one.profiles_, two.profiles_, atol=1e-9)
+    assert one.n_records_ == two.n_records_ == copies.sum()
+
+
 def test_as_many_classes_as_are_worth_it():
     kind = RNG.random(N) < 0.4
     likes = np.where(kind[:, None], [0.9, 0.8, 0.1, 0.9, 0.8], [0.1, 0.2, 0.8, 0.2, 0.1])
