@@ -5,7 +5,7 @@ import polars as pl
 import pytest
 
 import privem
-from privem import CategoricalMixture, SymmetricMixture
+from privem import CategoricalMixture, SymmetricMixture, TableMixture
 from privem.data import read_file
 from privem.declaration import declarations
 
@@ -33,6 +33,8 @@ def model_of(cls, **more):
     given = {"bounds": 5.0, "target_bounds": 9.0} if cls in TARGETED else {"bounds": 5.0}
     if cls is CategoricalMixture:
         given = {"categories": [[-3, -2, -1, 0, 1, 2, 3]] * 2}
+    if cls is TableMixture:
+        given = {"schema": (-5.0, 5.0)}
     return cls(**given, **more)
 
 

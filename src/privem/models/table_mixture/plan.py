@@ -19,7 +19,7 @@ from ...tape import held, settled
 from .bins import Bins, Column, bin_columns
 from .fitting import Evidence, cells_share, classes_for, fit_tables, independent
 from .model import TableState
-from .replay import went_on
+from .replay import Found
 from .tables import CellCountsQuery, TablesQuery, all_pairs
 
 # Of what the count leaves, where shares cannot be chosen after it.
@@ -96,16 +96,14 @@ class PrivateTables:
         question = TablesQuery(maps, self.pairs, self.target, ground.cap_weight)
         tables = yield ground.stage(question, "tables")
         classes = self.components or held(lambda: classes_for(ground.count, tables.spread))
-        state = settled(
-            lambda: fit_tables(bins, cells, tables, ground.count, self.rng, classes),
-            lambda found: went_on(
-                found,
-                Evidence.of(bins, cells, tables, ground.count),
-                self.target,
-                len(found.weights) // classes,
-            ),
-        )
-        return PrivateFit(state, ground, 2)
+        evidence = Evidence.of(bins, cells, tables, ground.count)
+
+        def search() -> Found:
+            state = fit_tables(bins, cells, tables, ground.count, self.rng, classes)
+            return Found.of(state, evidence, self.target, classes)
+
+        found = settled(search, lambda before: before.moved(evidence))
+        return PrivateFit(found.state, ground, 2)
 
     def _reshared(self, ground: Ground) -> Allowance:
         """Shares of cells and tables by the noise that tables would have with all of it."""

@@ -7,6 +7,8 @@ numbers. So classes stay who they are, and what moves is what the noise moves.
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
+
 import numpy as np
 
 from ...tree import Array
@@ -18,8 +20,39 @@ _STEPS, _RATE = 20, 0.03
 _TINY = 1e-12
 
 
-def went_on(state: TableState, evidence: Evidence, target: int | None, starts: int) -> TableState:
-    """The mixture of so many starts, each of which has gone on with other evidence."""
+@dataclass(frozen=True)
+class Found:
+    """What a search has found; and where it is after some more steps on the same evidence.
+
+    A search has ended, but not all of its numbers stand still. So what noise moves is the
+    difference between further steps on other evidence and further steps on the same.
+    """
+
+    state: TableState
+    further: TableState
+    target: int | None
+    classes: int
+
+    @classmethod
+    def of(cls, state: TableState, evidence: Evidence, target: int | None, classes: int) -> Found:
+        """From the end of a search with so many classes in each start."""
+        return cls(state, _went_on(state, evidence, target, classes), target, classes)
+
+    def moved(self, evidence: Evidence) -> Found:
+        """The same, had the evidence been other."""
+        state = self.state
+        other = _went_on(state, evidence, self.target, self.classes)
+        weights = state.weights + (other.weights - self.further.weights)
+        profiles = state.profiles + (other.profiles - self.further.profiles)
+        positive = replace(
+            state, weights=np.maximum(weights, 0.0), profiles=np.maximum(profiles, 0.0)
+        )
+        return replace(self, state=positive)
+
+
+def _went_on(state: TableState, evidence: Evidence, target: int | None, classes: int) -> TableState:
+    """The mixture of all starts, each of which has gone on."""
+    starts = len(state.weights) // classes
     bins = state.columns
     columns = slice(0, 0)
     if target is not None:
