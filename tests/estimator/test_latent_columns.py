@@ -102,6 +102,6 @@ def test_private_fits_say_of_weights_only_that_some_are_nan(cls):
 
 
 def fitted(model):
-    names = [name for name in model._needed if name != "categories_"]
+    names = [name for name in model._needed if name not in ("categories_", "schema_")]
     for value in (getattr(model, name) for name in names):
         yield from value if isinstance(value, list) else [value]

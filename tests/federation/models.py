@@ -11,6 +11,13 @@ from privem.federation import Federation, InProcess, Party
 WORDS = ["no", "yes"]
 
 
+def columns_of(declared: Declaration) -> dict[str, Any]:
+    """What a party says of its columns."""
+    if declared.schema:
+        return {"schema": declared.example().arguments["schema"]}
+    return {"categories": WORDS} if declared.categories else {}
+
+
 @dataclass(frozen=True)
 class Case:
     """A model and more of its parameters."""
@@ -33,10 +40,7 @@ class Case:
         self, index, protection="plain", *, n=600, party=None, transport=InProcess, **terms
     ):
         """Parties with the rows of each index."""
-        more = {"categories": WORDS} if self.declared.categories else {}
-        if self.declared.schema:
-            more["schema"] = self.declared.example().arguments["schema"]
-        more |= party or {}
+        more = columns_of(self.declared) | (party or {})
         if self.declared.categories or self.declared.schema:
             terms.pop("bounds", None)
         parties = [

@@ -12,7 +12,7 @@ from privem.data import ArrayRows, read_file
 from privem.federation import Federation, Party, PartyRefused
 from privem.federation.agreement import Agreement
 
-from .models import CASES, EXACT, WORDS, cut, fitted
+from .models import CASES, EXACT, WORDS, columns_of, cut, fitted
 
 SYMMETRIC, CLASSES = CASES["SymmetricMixture"], CASES["CategoricalMixture"]
 SIGNED, SLOPES = CASES["SymmetricRegressionMixture"], CASES["RegressionMixture"]
@@ -59,7 +59,7 @@ def test_weights_stay_with_their_rows(case):
     weight = np.linspace(0.1, 3.0, 600)
     X, *y = case.data()
     central = fit_weighted(case, X, y, weight)
-    more = {"categories": WORDS} if case.declared.categories else {}
+    more = columns_of(case.declared)
     parties = [
         Party(ArrayRows(X[i::3], weight[i::3]), f"party {i}", *(part[i::3] for part in y), **more)
         for i in range(3)

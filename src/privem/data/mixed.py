@@ -149,7 +149,7 @@ def open_cells(
         groups = identifiers(opened.scan.select(groups).collect().to_series())
     elif groups is not None:
         groups = as_labels(groups, frame.height)
-    if not frame.height:
+    if not frame.height and not policy.party:
         raise ValueError("Found array with 0 sample(s): the frame has no rows")
     weight = as_weights(weight, frame.height, policy.finite)
     matrix = np.ascontiguousarray(frame.fill_null(0).to_numpy())

@@ -21,7 +21,7 @@ from privem.noise.discrete import Discrete
 from privem.noise.exact import Exact
 from privem.tree import ravel
 
-from ..models import PRIVATE, WORDS, Case, cut, fitted
+from ..models import PRIVATE, WORDS, Case, columns_of, cut, fitted
 from ..test_models_private import FIXED, fit
 from .test_party import Server, asked
 
@@ -53,7 +53,7 @@ def whose(rows):
 
 
 def federate(case, index, protection="plain", transport=InProcess, colluders=None, **party):
-    more = {"categories": WORDS} if case.declared.categories else {}
+    more = columns_of(case.declared)
     parties = []
     for i, rows in enumerate(index):
         part = tuple(array[rows] for array in case.data())
@@ -131,11 +131,11 @@ def test_a_person_moves_no_sum_by_more_than_is_charged(case):
         far = np.where(np.arange(30) % 2, 1e6, -1e6)
         for array in data:
             array[60:] = far if array.ndim == 1 else far[:, None]
-    categories = WORDS if case.declared.categories else None
+    said = {"categories": None} | columns_of(case.declared)
 
     def held(n, groups):
         y = data[1][:n] if len(data) > 1 else None
-        return PartyRows.of(data[0][:n], y, categories, groups)
+        return PartyRows.of(data[0][:n], y, groups=groups, **said)
 
     def used(more, less):
         """How much of what is charged each question's sums move by; the most of each."""

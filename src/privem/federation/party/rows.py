@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ...data import LocalSource, Policy, Table, open_table
+from ...data import ArrayRows, LocalSource, Policy, Table, open_table
 from ...data.kinds import framed
 from ...models.table_mixture.reading import refuse_open, schema_of
 from ...schema import Schema
@@ -63,12 +63,14 @@ class PartyRows:
     @classmethod
     def _of_cells(cls, rows: Any, groups: Any, header: bool | None, schema: Any) -> PartyRows:
         """Rows of mixed columns, as numbers of the cells that their schema cuts them into."""
-        policy = Policy(party=True, header=header)
+        policy, weight = Policy(party=True, header=header), None
+        if isinstance(rows, ArrayRows):
+            rows, weight, groups = rows.X, rows.weight, rows.groups if groups is None else groups
         table = framed(rows, policy)
         known = schema_of(schema, table, [groups] if isinstance(groups, str) else [])
         assert known is not None
         refuse_open(known)
-        return cls(open_table(table, None, None, groups, replace(policy, schema=known)))
+        return cls(open_table(table, None, weight, groups, replace(policy, schema=known)))
 
     @property
     def schema(self) -> str:
