@@ -16,6 +16,7 @@ LEVELS = {
     "noise": 2,
     "accounting": 2,
     "data": 2,
+    "schema": 2.1,  # what columns are; data/ cuts them into cells
     "blocks": 2.2,
     "parameters": 2.3,  # knows the largest number that sums are computed with
     "tape": 2.3,  # what a plan holds on to when its noise is drawn anew

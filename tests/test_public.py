@@ -15,6 +15,7 @@ OTHERS = {
     "ModelFileError",
     "PrivacyCompositionWarning",
     "PrivateMean",
+    "Schema",
     "load",
     "private_mean",
     "private_scores",

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from .models.symmetric.estimator import (
         SymmetricRegressionMixture as SymmetricRegressionMixture,
     )
+    from .schema import Schema as Schema
 else:
     # Where public names that are not models come from. Models are found in their folders.
     _HOMES = {
@@ -36,6 +37,7 @@ else:
         "ModelFileError": "estimator.store",
         "PrivacyCompositionWarning": "estimator.warnings",
         "PrivateMean": "models.mean.estimator",
+        "Schema": "schema",
         "load": "estimator.store",
         "private_mean": "models.mean.estimator",
         "private_scores": "estimator.score",

@@ -165,6 +165,33 @@ def score(
 
 
 @app.command()
+@options.data
+@options.option(
+    "--output -o",
+    "Where to write (.toml). Default: standard output.",
+    options.PATH,
+    metavar="FILE",
+)
+@options.header
+def schema(data: Path, output: Path | None, header: bool | None) -> None:
+    """Draft a schema of DATA for you to complete.
+
+    DATA is a .parquet or .csv file, or a folder of them. The draft holds the names of the columns
+    and, for Parquet, their declared types: no value is looked at. Bounds, categories and what may
+    be missing are left as "?", for you to fill in from what is publicly known.
+
+    The names of a CSV file are shown with --header only.
+    """
+    from .console import emit
+    from .schemas import check_draft, draft_schema
+
+    if output is not None:
+        check_draft(output)
+    text = draft_schema(data, output, header)
+    emit(text if output is None else f'Wrote {output}: complete every "?" in it\n')
+
+
+@app.command()
 @click.argument("model", type=options.PATH, required=False)
 @options.as_json
 def audit(model: Path | None, as_json: bool) -> None:

@@ -15,9 +15,11 @@ from sklearn.utils.validation import validate_data
 from .array import ArrayRows, is_frame, is_lazy, is_table, numeric, without_column
 from .categories import category_type, coded, read_categories
 from .files import group_column, is_npy, read_file
+from .mixed import UNDECLARED_GAP, open_cells
 from .persons import Owned, as_labels, column_labels
-from .table import People, Policy, Table, register
+from .table import Declared, People, Policy, Table, register
 from .values import (
+    CONTAINS_NAN,
     as_array,
     as_numbers,
     as_target,
@@ -34,6 +36,8 @@ from .values import (
 
 def _open_memory(X: Any, y: Any, weight: Any, groups: Any, policy: Policy) -> Table:
     """An array, or what becomes one, or a data frame."""
+    if policy.schema is not None:
+        return _open_cells(X, y, weight, groups, policy, policy.schema)
     refuse_kind(X)
     _refuse_header(policy)
     framed = is_frame(X)
@@ -137,6 +141,8 @@ def _name(y: Any) -> str | None:
 
 def _open_file(X: Any, y: Any, weight: Any, groups: Any, policy: Policy) -> Table:
     """A path, or a lazy frame."""
+    if policy.schema is not None:
+        return _open_cells(X, y, weight, groups, policy, policy.schema)
     if policy.coded:
         return _open_words(X, y, weight, groups, policy)
     if policy.target and not isinstance(y, str):
@@ -196,6 +202,14 @@ def _code(
     return replace(_held(rows, policy, names), categories=known)
 
 
+def _open_cells(
+    X: Any, y: Any, weight: Any, groups: Any, policy: Policy, schema: Declared
+) -> Table:
+    """A mixed table, as numbers of the cells that its schema cuts columns into."""
+    rows, known = open_cells(X, y, weight, groups, policy, schema)
+    return replace(_held(rows, policy, rows.names), schema=known)
+
+
 def _is_rows(X: Any) -> bool:
     """Whether ``X`` is rows to be read in blocks, by its type: dask's arrays have blocks too."""
     return callable(getattr(type(X), "blocks", None)) and hasattr(type(X), "n_features")
@@ -203,6 +217,8 @@ def _is_rows(X: Any) -> bool:
 
 def _open_rows(X: Any, y: Any, weight: Any, groups: Any, policy: Policy) -> Table:
     """Rows that were opened before: their weights, groups and target are their own."""
+    if policy.schema is not None:
+        return _open_cells(X, y, weight, groups, policy, policy.schema)
     _refuse_header(policy)
     rows, own = X, getattr(X, "groups", None)
     if weight is not None:
@@ -255,10 +271,11 @@ def _held(rows: Any, policy: Policy, names: Sequence[str] | None) -> Table:
         policy.target,
         None if names is None or not policy.target else str(names[-1]),
     )
-    if policy.fitted:
+    if policy.fitted and policy.schema is None:
         _refuse_other_columns(table, policy)
     if policy.private:
-        refuse_missing(rows, policy.target, policy.missing)
+        said = CONTAINS_NAN if policy.schema is None else UNDECLARED_GAP
+        refuse_missing(rows, policy.target, policy.missing, said)
     elif policy.party:
         _read_once(rows)
     elif policy.missing and policy.target and not policy.fitted:

@@ -38,6 +38,9 @@ class ScanRows:
     """A column that says whom each row belongs to."""
     header: Header | None = None
     """Which column names messages may quote; ``None``: all."""
+    cells: bool = False
+    """Whether the columns are numbers of cells: then they are read as whole numbers, and what is
+    missing as the first cell."""
 
     @property
     def n_features(self) -> int:
@@ -77,8 +80,11 @@ class ScanRows:
             return self.scan.select(*wanted).collect(engine="streaming")
 
     def _batches(self) -> Iterator[pl.DataFrame]:
-        wanted = [*self.names, *([self.weight] if isinstance(self.weight, str) else [])]
-        scan = self.scan.select(pl.col(name).cast(pl.Float64) for name in wanted)
+        columns = [pl.col(name).cast(pl.Float64) for name in self.names]
+        if self.cells:
+            columns = [pl.col(name).fill_null(0) for name in self.names]
+        weight = [pl.col(self.weight).cast(pl.Float64)] if isinstance(self.weight, str) else []
+        scan = self.scan.select(*columns, *weight)
         with reading(self.label, header=self.header, quote=self.check):
             yield from scan.collect_batches(chunk_size=_BATCH, maintain_order=True)
 
@@ -86,13 +92,12 @@ class ScanRows:
         """All rows in order, at most ``rows`` at a time."""
         start = 0
         for batch in self._batches():
-            values = batch.to_numpy()
-            X = values[:, : self.n_features]
+            X = batch[:, : self.n_features].to_numpy()
             if self.check:
                 refuse_non_finite(X, start, self.names, self.header)
             weight = None
             if isinstance(self.weight, str):
-                weight = np.ascontiguousarray(values[:, -1])
+                weight = batch.to_series(-1).to_numpy()
             elif self.weight is not None:
                 weight = self.weight[start : start + len(X)]
                 if len(weight) < len(X):

@@ -9,17 +9,37 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any, Protocol, Self, TypeVar
 
 from numpy.typing import NDArray
 
 from ..core import Block, Rows, Scratch, Source
+from .columns import Column
 from .header import Header
 from .persons import Owned
 from .sums import LocalSource
 
 T = TypeVar("T")
 Statement = TypeVar("Statement")
+
+
+class Declared(Protocol):
+    """What the columns of a mixed table are: a :class:`privem.Schema`."""
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        """Those to be read, in order."""
+
+    @property
+    def names(self) -> list[str]:
+        """Their names."""
+
+    @property
+    def skipped(self) -> tuple[str, ...]:
+        """Columns to be left out."""
+
+    def for_types(self, types: Mapping[str, Any]) -> Self:
+        """The same for a table whose columns have these types."""
 
 
 @dataclass(frozen=True)
@@ -54,6 +74,9 @@ class Policy:
         Whether sparse arrays are taken.
     header : bool, optional
         Whether the first line of a CSV file is a header; see :func:`privem.data.read_file`.
+    schema : Schema, optional
+        What the columns of a mixed table are. Rows are then numbers of fine cells
+        (:mod:`privem.data.cells`), in the schema's order.
     """
 
     name: str = ""
@@ -69,6 +92,7 @@ class Policy:
     coded: bool = False
     sparse: bool = False
     header: bool | None = None
+    schema: Declared | None = None
 
     @property
     def exact(self) -> bool:
@@ -140,6 +164,8 @@ class Table:
     target_name: str | None = None
     categories: Sequence[NDArray[Any]] | None = None
     """Of each column, where rows are codes: positions among these, or -1."""
+    schema: Any = None
+    """Where rows are cells: the schema as it is for this table, with its types."""
     owned: Owned | None = None
     """The rows by person, where a private fit hides persons."""
     elsewhere: Source | None = None

@@ -161,7 +161,9 @@ def refuse_non_finite(
     )
 
 
-def refuse_missing(rows: Rows, target: bool = False, allowed: bool = False) -> None:
+def refuse_missing(
+    rows: Rows, target: bool = False, allowed: bool = False, message: str = CONTAINS_NAN
+) -> None:
     """Raise if a value is missing: all that a private fit says about single values.
 
     Infinities pass: they lie outside the bounds like 1e308 does, and are pulled in like it. What is
@@ -176,11 +178,13 @@ def refuse_missing(rows: Rows, target: bool = False, allowed: bool = False) -> N
         Whether the last column is a target.
     allowed : bool
         Whether values may be missing, in all columns but the target.
+    message : str
+        What is said of a missing value.
     """
     find = getattr(rows, "missing", None)
     x, y, weight = _missing(rows, target) if find is None else find(target)
     if x and not allowed:
-        raise ValueError(CONTAINS_NAN)
+        raise ValueError(message)
     if y:
         raise ValueError("Input y contains NaN: remove or impute missing values first")
     if weight:

@@ -1,0 +1,84 @@
+"""A column by what a person writes: as a Python value, or by fields as in a file."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import date
+from typing import Any
+
+import numpy as np
+
+from .columns import Category, Column, Flag, Moment, Number, wrong
+from .drafts import BLANK
+
+_FIELDS = ("type", "bounds", "categories", "missing", "format", "dtype")
+_TYPES = ("int", "float", "bool", "str", "date", "datetime", "skip")
+_FORMS = (
+    "a pair (low, high) of numbers, dates or times, a list of categories, bool, int, float, "
+    "(int, low, high), str, or None to leave it out"
+)
+
+
+def column_of(name: str, given: Any) -> Column | None:
+    """A column by any of its forms; ``None`` if it is to be left out.
+
+    Examples
+    --------
+    >>> column_of("smoker", bool), column_of("age", {"type": "int", "bounds": [0, 9]}).spelled()
+    (Flag(name='smoker', missing=False, dtype=None), '(int, 0, 9)')
+    """
+    if isinstance(given, Mapping):
+        return _from_fields(name, given)
+    if isinstance(given, type):
+        return _from_fields(name, {"type": given.__name__})
+    match given:
+        case None:
+            return None
+        case (type() as kind, low, high) if isinstance(given, tuple):
+            return _from_fields(name, {"type": kind.__name__, "bounds": (low, high)})
+        case tuple():
+            return _from_fields(name, {"bounds": given})
+        case list() | np.ndarray():
+            return _from_fields(name, {"categories": list(given)})
+    raise wrong(name, f"expected {_FORMS}; got {given!r}")
+
+
+def _from_fields(name: str, given: Mapping[str, Any]) -> Column | None:
+    """A declaration by its fields, as in files."""
+    for key, value in given.items():
+        if key not in _FIELDS:
+            raise wrong(name, f"unknown {key!r}; a column has {', '.join(_FIELDS)}")
+        if isinstance(value, str) and value == BLANK:
+            raise wrong(name, f'{key} is still "?": complete the draft')
+    kind, bounds = given.get("type"), given.get("bounds")
+    if kind is not None and kind not in _TYPES:
+        raise wrong(name, f"unknown type {kind!r}; expected {_FORMS}, or a type in {_TYPES}")
+    gaps = given.get("missing", False)
+    if not isinstance(gaps, bool):
+        raise wrong(name, f"missing is true or false, got {gaps!r}")
+    more: dict[str, Any] = {"missing": gaps, "dtype": given.get("dtype")}
+    if kind == "skip":
+        return None
+    values = given.get("categories")
+    if values is not None:
+        if kind not in (None, "str") or bounds is not None or not isinstance(values, list):
+            raise wrong(name, "categories are a list, without type and bounds")
+        return Category(name, tuple(values), **more)
+    if kind in ("bool", "str"):
+        if bounds is not None:
+            raise wrong(name, f"{kind} has no bounds")
+        return Flag(name, **more) if kind == "bool" else Category(name, None, **more)
+    whole = {"int": True, "float": False}.get(kind or "")
+    if bounds is None:
+        if whole is None:
+            raise wrong(
+                name,
+                "it needs bounds, categories or a type" if kind is None else f"{kind} needs bounds",
+            )
+        return Number(name, None, None, whole, **more)
+    if isinstance(bounds, str) or not isinstance(bounds, Sequence) or len(bounds) != 2:
+        raise wrong(name, f"bounds are a pair (categories a list), got {bounds!r}")
+    low, high = bounds
+    if whole is None and (kind is not None or isinstance(low, str | date)):
+        return Moment.between(name, low, high, kind=kind, format=given.get("format"), **more)
+    return Number(name, low, high, whole, **more)

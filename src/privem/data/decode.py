@@ -1,0 +1,149 @@
+"""Values drawn from fine cells: the way back from :mod:`privem.data.cells`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from .categories import category_type
+from .cells import moment_dtype
+from .columns import UNITS, Category, Column, Flag, Moment, Number
+
+
+def decode(
+    columns: Sequence[Column], cells: NDArray[Any], rng: Any, library: str = "polars"
+) -> Any:
+    """A table of values drawn from cells, with the types and the order of the columns.
+
+    Numbers, dates and times are uniform within their cell, at their resolution: read again, they
+    are in the same cell. What is missing is null.
+
+    Parameters
+    ----------
+    columns : sequence of Column
+    cells : array of shape (n, d)
+        Numbers of cells, as whole numbers.
+    rng : numpy.random.Generator or RandomState
+    library : {"polars", "pandas"}, default="polars"
+        Which kind of frame. In a pandas frame, whole numbers and flags that may be missing have
+        pandas' nullable types.
+
+    Examples
+    --------
+    >>> columns = [Number("age", 15, 95, whole=True), Category("sex", ("Female", "Male"))]
+    >>> decode(columns, np.array([[16, 0], [0, 1]]), np.random.default_rng(0)).rows()
+    [(31, 'Female'), (15, 'Male')]
+    """
+    drawn = [_drawn(column, np.asarray(cells[:, j]), rng) for j, column in enumerate(columns)]
+    if library == "polars":
+        return pl.DataFrame(drawn)
+    try:
+        import pandas
+    except ImportError:
+        raise ImportError('library="pandas" needs pandas: pip install pandas') from None
+    made = {
+        column.name: _pandas(pandas, column, series)
+        for column, series in zip(columns, drawn, strict=True)
+    }
+    return pandas.DataFrame(made)
+
+
+def _drawn(column: Column, cells: NDArray[Any], rng: Any) -> pl.Series:
+    """A value from each cell."""
+    last = column.size - 1 - column.missing
+    at = np.minimum(cells, last)
+    match column:
+        case Number():
+            series = pl.Series(_numbers(column, at, rng))
+        case Moment():
+            series = _moments(column, _whole(column.starts, column.high, at, rng))
+        case Flag():
+            series = pl.Series(at.astype(np.dtype(column.dtype or "bool")))
+        case Category():
+            series = _categories(column, at)
+    gap = pl.Series(cells > last)
+    return pl.select(pl.when(gap).then(None).otherwise(series).alias(column.name)).to_series()
+
+
+def _numbers(column: Number, at: NDArray[Any], rng: Any) -> Any:
+    kind = column.dtype or ("int64" if column.whole else "float64")
+    high = column.high if column.high is not None else 0.0  # known, if there are cells
+    if column.whole:
+        return _whole(column.starts.astype(np.int64), int(high), at, rng).astype(kind)
+    starts = column.starts
+    ends = np.append(np.nextafter(starts[1:], -np.inf), high)
+    low, most = starts[at], ends[at]
+    values = np.clip(low + rng.random(len(at)) * (most - low), low, most)
+    if kind == "float64":
+        return values
+    # Rounded to fewer digits, a value may leave its cell: take its neighbour then.
+    single = values.astype(np.float32)
+    single = np.where(
+        single.astype(np.float64) < low, np.nextafter(single, np.float32(np.inf)), single
+    )
+    return np.where(
+        single.astype(np.float64) > most, np.nextafter(single, np.float32(-np.inf)), single
+    )
+
+
+def _whole(starts: NDArray[np.int64], last: int, at: NDArray[Any], rng: Any) -> Any:
+    """A whole number from each cell, all of them equally likely."""
+    ends = np.append(starts[1:] - 1, last)
+    low, most = starts[at], ends[at]
+    steps = np.floor(rng.random(len(at)) * (most - low + 1.0)).astype(np.int64)
+    return np.minimum(low + steps, most)
+
+
+def _moments(column: Moment, ticks: NDArray[np.int64]) -> pl.Series:
+    kind = column.dtype or moment_dtype(column, pl.String)
+    if kind == "date":
+        days = ticks // (UNITS["day"] // UNITS[column.unit])
+        return pl.Series(days).cast(pl.Int32).cast(pl.Date)
+    unit, _, zone = kind.removeprefix("datetime[").removesuffix("]").partition(", ")
+    times = pl.Series(ticks * UNITS[column.unit]).cast(pl.Datetime("us"))
+    times = times.dt.cast_time_unit(unit)  # type: ignore[arg-type]
+    return times if not zone else times.dt.replace_time_zone("UTC").dt.convert_time_zone(zone)
+
+
+def _categories(column: Category, at: NDArray[Any]) -> pl.Series:
+    values = list(column.values or ())
+    if column.numbers:
+        kind = column.dtype or category_type(np.asarray(values))
+        return pl.Series(np.asarray(values)[at].astype(kind))
+    words = [str(value) for value in values]
+    series = pl.Series(words, dtype=pl.String).gather(at)
+    if column.dtype == "categorical":
+        return series.cast(pl.Categorical)
+    return series.cast(pl.Enum(words)) if column.dtype == "enum" else series
+
+
+def _pandas(pandas: Any, column: Column, series: pl.Series) -> Any:
+    """A column of a pandas frame, without the help of pyarrow."""
+    kind, gaps = series.dtype, series.is_null().to_numpy()
+    if kind in (pl.Categorical, pl.Enum):
+        words = [str(value) for value in getattr(column, "values", ())]
+        return pandas.Categorical(series.cast(pl.String).to_list(), categories=words)
+    if kind == pl.String:
+        return series.to_list()
+    if kind.is_temporal():
+        times = pandas.Series(
+            series.dt.replace_time_zone(None).to_numpy()
+            if kind == pl.Datetime
+            else series.to_numpy()
+        )
+        zone = getattr(kind, "time_zone", None)
+        if zone is None:
+            return times
+        utc = pandas.Series(
+            series.dt.convert_time_zone("UTC").dt.replace_time_zone(None).to_numpy()
+        )
+        return utc.dt.tz_localize("UTC").dt.tz_convert(zone)
+    if not column.missing or kind.is_float():
+        return series.to_numpy()
+    if kind == pl.Boolean:
+        return pandas.arrays.BooleanArray(series.fill_null(False).to_numpy().copy(), gaps.copy())
+    return pandas.arrays.IntegerArray(series.fill_null(0).to_numpy().copy(), gaps.copy())

@@ -1,0 +1,61 @@
+"""Schemas as TOML, and drafts of them for a person to complete."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import polars as pl
+
+# What a person has yet to fill in.
+BLANK = "?"
+DRAFT = """\
+# A draft of a schema. Complete every "?" from what is known without looking at the rows.
+#   type: "int", "float", "bool", "str", "date", "datetime", or "skip" to leave the column out
+#   bounds: [lowest, highest], as numbers or like ["2019-01-31", "2025-12-31"]; numbers may go
+#     without: they are then estimated privately, which costs budget
+#   categories: ["a", "b"], instead of a type; or type = "str": they are then found privately
+#   missing: true if values may be missing, else false
+# All of it becomes public with a model: describe what values can be, not those of the rows.
+[columns]
+"""
+
+
+def drafted(kind: Any, typed: bool) -> str:
+    """What a column is as far as its polars type says, if its table declares one (``typed``).
+
+    Examples
+    --------
+    >>> drafted(pl.Boolean, typed=True)
+    '{type = "bool", missing = "?"}'
+    """
+    if not typed:
+        return '{type = "?", missing = "?"}'
+    if kind == pl.Boolean:
+        return '{type = "bool", missing = "?"}'
+    if kind.is_numeric():
+        said = "int" if kind.is_integer() else "float"
+        return f'{{type = "{said}", bounds = "?", missing = "?"}}'
+    if kind in (pl.Date, pl.Datetime):
+        said = "date" if kind == pl.Date else "datetime"
+        return f'{{type = "{said}", bounds = "?", missing = "?"}}'
+    if kind in (pl.String, pl.Categorical, pl.Enum):
+        return '{categories = "?", missing = "?"}'
+    return '{type = "skip"}  # of a type that a schema cannot describe'
+
+
+def toml_key(name: str) -> str:
+    """A name as a key of TOML."""
+    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else toml(name)
+
+
+def toml(value: Any) -> str:
+    """A value in TOML, on one line."""
+    if isinstance(value, Mapping):
+        return f"{{{', '.join(f'{key} = {toml(each)}' for key, each in value.items())}}}"
+    if isinstance(value, list):
+        return f"[{', '.join(map(toml, value))}]"
+    # JSON's numbers, booleans and text are TOML's too, but for one control character.
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
