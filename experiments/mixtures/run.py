@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import gzip
 import json
+import math
 import os
 import statistics
 import sys
@@ -22,7 +23,7 @@ from pathlib import Path
 
 import numpy as np
 
-from privem import GaussianMixture
+from privem import BoundsNotFound, GaussianMixture
 
 HERE = Path(__file__).parent
 DATA = Path(os.environ.get("PRIVEM_DATA", HERE.parents[2] / "shared" / "data"))
@@ -85,13 +86,17 @@ def fits(components: int, seed: int) -> Iterator[tuple[str, GaussianMixture]]:
 
 
 def scores(X: np.ndarray, components: int, splits: int) -> dict[str, list[float]]:
-    """Held-out mean log-likelihood of every estimator on every split."""
+    """Held-out mean log-likelihood of every estimator on every split; of none, minus infinity."""
     found: dict[str, list[float]] = {}
     for split in range(splits):
         order = np.random.default_rng(split).permutation(len(X))
         test, train = np.split(X[order], [len(X) // 10])
         for name, model in fits(components, 50 + split):
-            found.setdefault(name, []).append(model.fit(train).score(test))
+            values = found.setdefault(name, [])
+            try:
+                values.append(model.fit(train).score(test))
+            except BoundsNotFound:
+                values.append(-math.inf)
     return found
 
 
@@ -129,6 +134,9 @@ def main() -> int:
         print(f"K = {setting['components']}", flush=True)
         for model, values in results[name].items():
             middle = statistics.median(values)
+            if math.isinf(middle):
+                print(f"  {model:<28} stops: too few records to find bounds")
+                continue
             print(f"  {model:<28} {middle:8.3f}  ({min(values):.3f} to {max(values):.3f})")
     if options.json:
         Path(options.json).write_text(json.dumps(results, indent=1))

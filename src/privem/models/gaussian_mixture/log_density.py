@@ -145,8 +145,9 @@ LEAST, MOST = 0.005, 0.995
 _FEW = 0.1
 # Nats of a record that a smaller background may cost: so many, and so many for each column.
 _SPARED = (0.05, 0.025)
-# No record says more than so many nats in a contest.
-_LIMIT = 4.0
+# No record says more in a contest than so many nats: as many as leave its noise at a twentieth of a
+# nat. A mixture may be good for most records, and very bad for some.
+_LIMITS, _CONTEST_NOISE = (4.0, 64.0), 0.05
 # Of what the preamble leaves of a budget: the question how large a background should be.
 _SHARE = 0.02
 # With full covariances of more columns than this, the question would take longer than the fit.
@@ -203,7 +204,9 @@ def contest(mixture: Mixture, one: Mixture, ground: Ground) -> Generator[Stage, 
     region, count = ground.region, ground.count
     flat = Background(forecast_weight(region.d, ground.allowance.base, count), region)
     both = [GaussianLogDensity(replace(m, background=flat)) for m in (mixture, one)]
-    query = ContestQuery(both[0], both[1], _LIMIT, ground.cap_weight)
+    noise = ground.allowance.multiplier("contest") * ground.cap_weight / count
+    limit = float(np.clip(_CONTEST_NOISE / noise, *_LIMITS))
+    query = ContestQuery(both[0], both[1], limit, ground.cap_weight)
     release = yield ground.stage(query, "contest")
     gain = float(release.statistics.total[0]) / count
     return gain > (mixture.n_parameters - one.n_parameters) / count

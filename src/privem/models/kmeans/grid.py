@@ -144,8 +144,7 @@ class Cloud:
     """Points in unit coordinates that stand for the records, and their weights.
 
     ``kept``: how much of what the counts say is in them, between zero (it is noise) and one.
-    ``blur``: what variances along the axes that are cut lack, where a point stands in the middle of
-    its cell.
+    ``blur``: what variances lack along axes that are cut, as points stand in the middle of cells.
     """
 
     points: Array
@@ -277,11 +276,9 @@ class GridStart:
 
     def _blur(self, query: GridQuery, mass: Array) -> Array:
         """The variance within a cell, on average, along each axis that is cut."""
-        if self._each(query) > 1:
-            return np.zeros(len(query.edges))
         index = np.unravel_index(np.arange(query.size), query.shape)
         widths = [np.diff(edges)[i] for edges, i in zip(query.edges, index, strict=True)]
-        return np.asarray(np.square(widths) @ mass / 12)
+        return np.asarray(np.square(widths) @ mass / 12) * (self._each(query) == 1)
 
     def _points(
         self, query: GridQuery, used: NDArray[np.bool_], deviations: Array, axes: Array
