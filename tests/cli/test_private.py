@@ -317,7 +317,9 @@ def test_what_a_private_score_cannot_do(people, tmp_path):
     model = tmp_path / "m.json"
     run("fit", people, "-m", "kmeans", "-k", 1, "-o", model, "-q", *BOUNDS)
     score = ["score", model, people]
-    assert "scores categorical, fa, gmm and poisson models" in run(*score, "--epsilon", 1, code=2)
+    assert "scores categorical, fa, gmm, poisson and table models" in run(
+        *score, "--epsilon", 1, code=2
+    )
     assert "give --epsilon too" in run(*score, "--against", model, code=2)
     assert "give --epsilon too" in run(*score, "--delta", 1e-6, code=2)
     assert "give --epsilon too" in run(*score, "--groups", "who", code=2)

@@ -15,6 +15,7 @@ from privem import (
     MissingCovariateRegression,
     PoissonMixture,
     SymmetricMixture,
+    TableMixture,
 )
 from privem.declaration import declarations, declared
 
@@ -85,7 +86,10 @@ SILENT = {
 # On so few rows two fits may agree by chance, where labels are two (in one of three draws), where
 # there is one component, or where coefficients are shrunk to zero (rarely): neither a pass nor a
 # failure would mean anything.
-CHANCE = (SymmetricMixture, MissingCovariateRegression, PoissonMixture, CategoricalMixture)
+CHANCE = (
+    *(SymmetricMixture, MissingCovariateRegression, PoissonMixture, CategoricalMixture),
+    TableMixture,
+)
 
 
 def exempt(estimator):

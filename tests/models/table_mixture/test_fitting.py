@@ -191,7 +191,7 @@ def test_any_release_gives_a_mixture(seed, size, spread, count, target):
     )
     evidence = Evidence.of(bins, cells, tables, count)
     laws, weights = fit_once(evidence, 3, rng, steps=20)
-    state = fitting._state(bins, target, laws, weights)
+    state = fitting.state_of(bins, target, laws, weights)
     for found in (state, independent(bins, cells, count)):
         assert np.isfinite(found.profiles).all()
         assert (found.profiles >= 0).all()
