@@ -96,6 +96,7 @@ def test_files_round_trip(tmp_path, suffix):
         'quo"te\\': (0, 1),
         "a.b c": ["é\n", "\x7f\x00", "Zürich 😀", ""],
         "-x_1": (-1e30, 1e-7),
+        "price": {"bounds": [0, 99.99], "decimals": 2},
     }
     schema = Schema({**PEOPLE, **names}, missing=True)
     schema.write(path)
@@ -178,6 +179,12 @@ def test_times_are_as_fine_as_their_bounds():
         ((int, 0, 2**60), r"2\*\*53"),
         ((str, 0, 1), "str has no bounds"),
         ((list, 0, 1), "unknown type 'list'"),
+        ({"bounds": [0, 9], "decimals": 0.5}, "decimals is a whole number"),
+        ({"bounds": [0, 9], "decimals": -1}, "between 0 and 15"),
+        ({"bounds": [0, 0.05], "decimals": 1}, "no two numbers of 1 decimals"),
+        ({"bounds": [0, 1e9], "decimals": 12}, "too large for 12 decimals"),
+        ({"type": "int", "bounds": [0, 9], "decimals": 1}, "only numbers that are not whole"),
+        ({"categories": ["a", "b"], "decimals": 1}, "only numbers that are not whole"),
         (["only"], "at least two"),
         ([], "at least two"),
         (["a", "b", "a"], "'a' twice"),

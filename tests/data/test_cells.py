@@ -22,6 +22,7 @@ DECLARED = {
     "x": (-2.5, 10.0),
     "n": (int, -3, 7),
     "wide": (int, -5_000, 100_000),
+    "money": {"bounds": [-0.05, 999.99], "decimals": 2},
     "flag": bool,
     "word": ["a", "b", "NA"],
     "code": [1, 2, 2.5],
@@ -249,6 +250,7 @@ def test_decoded_types():
         "x": pl.Float64,
         "n": pl.Int8,
         "wide": pl.Int64,
+        "money": pl.Float64,
         "flag": pl.Boolean,
         "word": pl.String,
         "code": pl.Float32,
@@ -261,8 +263,8 @@ def test_decoded_types():
         "kind": pl.Categorical,
         "bit": pl.Int8,
     }
-    assert frame.row(0)[:9] == (
-        *(-2.5, -3, -5000, False, "a", 1.0),
+    assert frame.row(0)[:10] == (
+        *(-2.5, -3, -5000, -0.05, False, "a", 1.0),
         *(dt.date(2019, 1, 1), dt.datetime(2019, 1, 1), float(np.float32(0.1))),
     )
     assert frame["zoned"][0] == dt.datetime(2019, 1, 1, 1, tzinfo=ZoneInfo("Europe/Berlin"))
@@ -282,6 +284,23 @@ def test_draws_are_uniform_within_a_cell():
     # Each count is binomial; six deviations have a false-alarm rate of 2e-9 each.
     counts = np.bincount(drawn - start)
     assert np.abs(counts - 20_000 / len(counts)).max() < 6 * math.sqrt(20_000 / len(counts))
+
+
+@pytest.mark.parametrize("dtype", [pl.Float64, pl.Float32, pl.String])
+def test_numbers_have_as_many_decimals_as_declared(dtype):
+    schema = Schema({"bmi": {"type": "float", "bounds": [9.95, 60], "decimals": 1}}, missing=True)
+    schema = schema.for_types({"bmi": dtype})
+    size = schema.cells[0].cells
+    assert size == 258  # 501 numbers in 256 cells, the lowest, and missing
+    drawn = schema.decode(RNG.integers(0, size - 1, (20_000, 1)), RNG)["bmi"]
+    texts = drawn.cast(pl.Float64).round(1).to_numpy()
+    assert np.array_equal(drawn.to_numpy(), texts.astype(drawn.to_numpy().dtype))
+    assert drawn.min() == 10.0
+    assert drawn.n_unique() > 490
+    # What lies between two such numbers counts as the nearest.
+    near, same = [20.04, 19.96, 1e300], [20.0, 20.0, 60.0]
+    declared = {"bounds": [9.95, 60], "decimals": 1}
+    assert places(near, declared, pl.Float64) == places(same, declared, pl.Float64)
 
 
 def test_times_of_pandas():

@@ -77,8 +77,8 @@ def for_type(column: Column, dtype: Any) -> Column:
 
     Examples
     --------
-    >>> for_type(Number("age", 15, 95), pl.UInt8)
-    Number(name='age', low=15, high=95, whole=True, missing=False, dtype='uint8')
+    >>> for_type(Number("age", 15, 95), pl.UInt8).as_dict()
+    {'type': 'int', 'bounds': [15, 95], 'dtype': 'uint8'}
     """
     form = _form(dtype)
     match column:
@@ -159,7 +159,7 @@ def _form(dtype: Any) -> str | None:
 def _number_for(column: Number, dtype: Any) -> Number:
     low, high, whole = column.low, column.high, column.whole
     if whole is None:
-        whole = dtype.is_integer()
+        whole = dtype.is_integer() and column.decimals is None
         if whole and low is not None and high is not None:
             inner = int(np.ceil(low)), int(np.floor(high))
             try:
@@ -171,7 +171,7 @@ def _number_for(column: Number, dtype: Any) -> Number:
         kind = kind if dtype.is_integer() and _holds(kind, low, high) else "int64"
     elif kind != "float32":
         kind = "float64"
-    elif low is not None and high is not None and column.dtype is None:
+    elif low is not None and high is not None and column.dtype is None and not column.units:
         # Of single precision like the values: many of them may be at the lower bound.
         low, high = float(np.float32(low)), float(np.float32(high))
         if low >= high:
@@ -368,6 +368,13 @@ def _place(column: Column, value: pl.Series) -> NDArray[Any]:
         return value.fill_null(0).to_numpy()
     starts = column.starts
     values = value.fill_null(starts[0].item()).to_numpy()
-    if isinstance(column, Number) and column.whole:
-        values = np.rint(values)
+    if isinstance(column, Number) and column.scale is not None:
+        values = _rounded(values, column.scale)
     return np.maximum(np.searchsorted(starts, values, side="right") - 1, 0)
+
+
+def _rounded(values: NDArray[Any], scale: int) -> NDArray[Any]:
+    """The nearest whole multiples of a unit; those that are too large for any cell as they are."""
+    with np.errstate(over="ignore"):
+        units = np.rint(values * scale)
+    return np.where(np.isfinite(units), units / scale, values)

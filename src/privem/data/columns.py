@@ -6,7 +6,7 @@ a :class:`Category`. Its cells depend on what is declared and on nothing else, s
 - a number has at most 256 cells between its bounds, and cells of their own for the lower bound and
   for zero, where many records often have exactly that value;
 - whole numbers of at most 256 values have one cell each, and so have dates and times; cells of
-  more values have whole edges;
+  more values have whole edges; numbers of so many decimals are whole numbers of a smaller unit;
 - a flag has two cells, and a category has one;
 - the last cell stands for a missing value, if some may be missing.
 
@@ -20,6 +20,7 @@ import math
 import re
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
+from fractions import Fraction
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -63,9 +64,13 @@ class Number:
     missing: bool = False
     dtype: str | None = None
     """The type of the column in synthetic tables, if that of a fitted table is known."""
+    decimals: int | None = None
+    """How many digits numbers have behind the point; ``None``: all that there are."""
     ordered: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
+        if self.decimals is not None:
+            self._check_decimals()
         if self.low is None or self.high is None:
             return
         low, high = _number(self.name, self.low), _number(self.name, self.high)
@@ -78,6 +83,35 @@ class Number:
         _refuse_swapped(self.name, low, high)
         object.__setattr__(self, "low", low)
         object.__setattr__(self, "high", high)
+        if self.units is not None:
+            first, last = self.units
+            if first >= last:
+                raise wrong(self.name, f"no two numbers of {self.decimals} decimals in its bounds")
+            if max(-first, last) > LARGEST_WHOLE:
+                raise wrong(self.name, f"its bounds are too large for {self.decimals} decimals")
+
+    def _check_decimals(self) -> None:
+        if isinstance(self.decimals, bool) or not isinstance(self.decimals, int):
+            raise wrong(self.name, f"decimals is a whole number, got {self.decimals!r}")
+        if not 0 <= self.decimals <= 15:
+            raise wrong(self.name, f"decimals is between 0 and 15, got {self.decimals}")
+        if self.whole:
+            raise wrong(self.name, "whole numbers have no decimals")
+
+    @property
+    def scale(self) -> int | None:
+        """Units in one: numbers are whole multiples of a unit, if anything is said about that."""
+        if self.whole:
+            return 1
+        return None if self.decimals is None else 10**self.decimals
+
+    @property
+    def units(self) -> tuple[int, int] | None:
+        """The bounds in units, the nearest ones inside."""
+        if self.scale is None or self.low is None or self.high is None:
+            return None
+        low, high = (Fraction(str(end)) * self.scale for end in (self.low, self.high))
+        return math.ceil(low), math.floor(high)
 
     @property
     def known(self) -> bool:
@@ -89,8 +123,8 @@ class Number:
         """The smallest value of each cell, in ascending order; without the cell of the missing."""
         if self.low is None or self.high is None:
             raise wrong(self.name, "its bounds are not known yet: give them, or find them first")
-        if self.whole:
-            return np.array(whole_starts(int(self.low), int(self.high), zero=True), np.float64)
+        if self.units is not None:
+            return np.array(whole_starts(*self.units, zero=True), np.float64) / (self.scale or 1)
         return number_starts(float(self.low), float(self.high))
 
     @property
@@ -102,10 +136,14 @@ class Number:
         """The column as in a file."""
         kind = {} if self.whole is None else {"type": "int" if self.whole else "float"}
         bounds = {"bounds": [self.low, self.high]} if self.known else {}
-        return kind | bounds | _common(self)
+        digits = {} if self.decimals is None else {"decimals": self.decimals}
+        return kind | bounds | digits | _common(self)
 
     def spelled(self) -> str:
         """The column as in Python."""
+        if self.decimals is not None:
+            more = ("missing", "dtype")
+            return repr({key: value for key, value in self.as_dict().items() if key not in more})
         kind = "int" if self.whole else "float"
         if not self.known:
             return kind

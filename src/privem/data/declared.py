@@ -11,7 +11,7 @@ import numpy as np
 from .columns import Category, Column, Flag, Moment, Number, wrong
 from .drafts import BLANK
 
-_FIELDS = ("type", "bounds", "categories", "missing", "format", "dtype")
+_FIELDS = ("type", "bounds", "categories", "missing", "decimals", "format", "dtype")
 _TYPES = ("int", "float", "bool", "str", "date", "datetime", "skip")
 _FORMS = (
     "a pair (low, high) of numbers, dates or times, a list of categories, bool, int, float, "
@@ -59,7 +59,9 @@ def _from_fields(name: str, given: Mapping[str, Any]) -> Column | None:
     more: dict[str, Any] = {"missing": gaps, "dtype": given.get("dtype")}
     if kind == "skip":
         return None
-    values = given.get("categories")
+    values, decimals = given.get("categories"), given.get("decimals")
+    if decimals is not None and (kind not in (None, "float") or values is not None):
+        raise wrong(name, "only numbers that are not whole have decimals")
     if values is not None:
         if kind not in (None, "str") or bounds is not None or not isinstance(values, list):
             raise wrong(name, "categories are a list, without type and bounds")
@@ -75,10 +77,10 @@ def _from_fields(name: str, given: Mapping[str, Any]) -> Column | None:
                 name,
                 "it needs bounds, categories or a type" if kind is None else f"{kind} needs bounds",
             )
-        return Number(name, None, None, whole, **more)
+        return Number(name, None, None, whole, decimals=decimals, **more)
     if isinstance(bounds, str) or not isinstance(bounds, Sequence) or len(bounds) != 2:
         raise wrong(name, f"bounds are a pair (categories a list), got {bounds!r}")
     low, high = bounds
     if whole is None and (kind is not None or isinstance(low, str | date)):
         return Moment.between(name, low, high, kind=kind, format=given.get("format"), **more)
-    return Number(name, low, high, whole, **more)
+    return Number(name, low, high, whole, decimals=decimals, **more)

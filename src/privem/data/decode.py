@@ -73,9 +73,11 @@ def _drawn(column: Column, cells: NDArray[Any], rng: Any) -> pl.Series:
 def _numbers(column: Number, at: NDArray[Any], rng: Any) -> Any:
     kind = column.dtype or ("int64" if column.whole else "float64")
     high = column.high if column.high is not None else 0.0  # known, if there are cells
-    if column.whole:
-        return _whole(column.starts.astype(np.int64), int(high), at, rng).astype(kind)
     starts = column.starts
+    if column.units is not None and column.scale is not None:
+        first = np.rint(starts * column.scale).astype(np.int64)
+        units = _whole(first, column.units[1], at, rng)
+        return (units if column.whole else units / column.scale).astype(kind)
     ends = np.append(np.nextafter(starts[1:], -np.inf), high)
     low, most = starts[at], ends[at]
     values = np.clip(low + rng.random(len(at)) * (most - low), low, most)

@@ -17,6 +17,7 @@ DRAFT = """\
 #   bounds: [lowest, highest], as numbers or like ["2019-01-31", "2025-12-31"]; numbers may go
 #     without: they are then estimated privately, which costs budget
 #   categories: ["a", "b"], instead of a type; or type = "str": they are then found privately
+#   decimals: how many digits numbers have behind the point; may be left out
 #   missing: true if values may be missing, else false
 # All of it becomes public with a model: describe what values can be, not those of the rows.
 [columns]
