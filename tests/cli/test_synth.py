@@ -80,7 +80,7 @@ def test_an_exact_table_says_so(folder):
         (["synth", "people.csv", "--schema", "schema.toml", "-o", "out.npy"], ".npy"),
         (["synth", "people.csv", "--schema", "none.toml", "-o", "out.csv"], "none.toml"),
         (["synth", "people.csv", "--schema", "schema.toml", "-o", "people.csv"], "overwrite"),
-        (["fit", "people.csv", "-m", "table", "-o", "m.json"], "needs schema="),
+        (["fit", "people.csv", "-m", "table", "-o", "m.json"], "needs --schema"),
         (["fit", "people.csv", "-m", "table", "--schema", "schema.toml", "--columns", "age", "-o",
           "m.json"], "a schema says"),
     ],

@@ -204,7 +204,7 @@ def test_undeclared_values_are_refused_exactly_and_nothing_is_said_privately():
     )
     with pytest.raises(PartyRefused) as caught:
         CLASSES.model(epsilon=None).fit(federation)
-    assert "none of the categories" in str(caught.value)
+    assert "not among those agreed on" in str(caught.value)
     assert "perhaps" not in str(caught.value)
     assert CLASSES.model(epsilon=4.0, n_iter=2).fit(federation).privacy_.spent <= 4.0
 

@@ -181,6 +181,18 @@ def _refuse_columns(opened: Opened, schema: Declared, aside: Sequence[str], fitt
 
 def _refuse_odd(opened: Opened, columns: Sequence[Column]) -> None:
     """Exact fits: raise for a value that cannot be read and for an undeclared gap; name it."""
+    problem = _odd(opened, columns)
+    if problem:
+        raise ValueError(problem)
+
+
+def undeclared(X: Any, header: bool | None, schema: Declared) -> bool:
+    """Whether a table holds what its schema does not allow: what an exact fit would refuse."""
+    return bool(_odd(open_columns(X, header, schema.names), schema.columns))
+
+
+def _odd(opened: Opened, columns: Sequence[Column]) -> str:
+    """What an exact fit refuses, in words; empty if there is nothing."""
     asked = []
     for j, column in enumerate(columns):
         first, gap = odd(column)
@@ -189,15 +201,16 @@ def _refuse_odd(opened: Opened, columns: Sequence[Column]) -> None:
         found = opened.scan.select(*asked).collect(engine="streaming").row(0, named=True)
     for j, column in enumerate(columns):
         if found[f"odd{j}"] is not None:
-            raise ValueError(
+            return (
                 f"column {column.name!r} holds {found[f'odd{j}']!r}, which its schema does not "
                 "allow: declare it, or remove such rows"
             )
         if found[f"gap{j}"] and not column.missing:
-            raise ValueError(
+            return (
                 f"Input X contains NaN (a missing value) in column {column.name!r}, which may have "
                 "none by its schema: name it in missing=[...], or remove such rows"
             )
+    return ""
 
 
 def _as_weight(name: str) -> pl.Expr:

@@ -31,7 +31,7 @@ from .imputing import imputed, known_cells
 from .log_density import TableLogDensity
 from .model import Allowed, TableState
 from .plan import PrivateTables
-from .reading import completed, refuse_open, schema_of
+from .reading import completed, needed, refuse_open, schema_of
 from .values import drawn_frame, law_frame, marginal_frame
 
 
@@ -151,12 +151,6 @@ class TableMixture(Components, DensityMixin, PrivatelyScored):  # type: ignore[m
         if self.epsilon is None:
             return
         self._terms()
-        if self.schema is None:
-            raise ValueError(
-                "a private fit needs schema=: what each column is, from public knowledge (reading "
-                "it off the data would give rare values away). Schema.draft(table), or privem "
-                "schema at the command line, begins one"
-            )
         check_one_start(self.n_init)
 
     def _open_table(
@@ -168,7 +162,7 @@ class TableMixture(Components, DensityMixin, PrivatelyScored):  # type: ignore[m
         aside = [name for name in (y, sample_weight, groups) if isinstance(name, str)]
         schema = schema_of(self.schema, framed_, aside)
         if private:
-            assert schema is not None
+            schema = needed(schema)
             refuse_open(schema)
         else:
             schema = completed(schema, framed_, aside)

@@ -50,6 +50,17 @@ def _agrees(given: Schema, agreed: Schema) -> bool:
     )
 
 
+def needed(schema: Schema | None) -> Schema:
+    """The schema of a private fit, which has to be declared or agreed on."""
+    if schema is None:
+        raise ValueError(
+            "a private fit needs schema=: what each column is, from public knowledge (reading it "
+            "off the data would give rare values away). Schema.draft(table), or privem schema at "
+            "the command line, begins one"
+        )
+    return schema
+
+
 def refuse_open(schema: Schema) -> None:
     """Raise for columns of which a private fit would have to find bounds or categories."""
     for names, what, how in (
