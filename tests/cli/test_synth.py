@@ -87,3 +87,13 @@ def test_an_exact_table_says_so(folder):
 )  # fmt: skip
 def test_bad_usage_is_refused(folder, words, why):
     assert why in run(folder, *words, code=2).output
+
+
+def test_noise_from_peoples_own_devices(folder):
+    said = json.loads(
+        run(
+            folder, "fit", "people.csv", "-m", "table", "--header", "--schema", "schema.toml",
+            "--trust", "local", "--target", "retired", "-o", "model.json", "--json",
+        ).stdout
+    )  # fmt: skip
+    assert said["privacy"]["trust"] == "local"

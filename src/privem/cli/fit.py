@@ -143,7 +143,7 @@ class Request:
                 "--trust local needs --bound for every column (and the target): nobody may look at "
                 "all records to find them"
             )
-        if self.target is not None and self.target not in bounds:
+        if self.model.target and self.target not in bounds:
             raise UsageError(
                 f"--trust local needs --bound {self.target}=LOW:HIGH too, of the target"
             )

@@ -72,6 +72,9 @@ class TableMixture(Components, DensityMixin, PrivatelyScored):  # type: ignore[m
         "linear-classical"``.
     mechanism : {"auto", "joint"}, default="auto"
         ``"joint"``: all tables are one release.
+    trust : {"central", "local"}, default="central"
+        ``"local"``: each person's own device adds noise and sends one message. It needs very
+        many people.
     random_state : int, RandomState or None
         Where searches begin, and for drawing; never for noise.
     n_jobs : int, optional
@@ -122,6 +125,7 @@ class TableMixture(Components, DensityMixin, PrivatelyScored):  # type: ignore[m
     max_iter: int = 1000
     tol: float = 1e-06
     n_init: int = 1
+    trust: str = "central"
     random_state: Any = None
 
     _needed: ClassVar[tuple[str, ...]] = (
@@ -148,6 +152,7 @@ class TableMixture(Components, DensityMixin, PrivatelyScored):  # type: ignore[m
         check_float("tol", self.tol, 0.0)
         if self.target is not None and not isinstance(self.target, str):
             raise TypeError(f"target is the name of a column, got {self.target!r}")
+        self._check_trust()
         if self.epsilon is None:
             return
         self._terms()
