@@ -40,6 +40,7 @@ from privem.models.symmetric.query import (
     SymmetricGradient,
     SymmetricRegressionGradient,
 )
+from privem.models.table_mixture.tables import CellCountsQuery, TablesQuery
 
 D = 2
 REGION = Region.box(-np.ones(D), np.ones(D))
@@ -128,6 +129,8 @@ QUERIES = {
     "outside": lambda: OutsideQuery((1,) * D, np.zeros(D), np.full(D, 0.5)),
     "classes": _classes,
     "pairs": lambda: PairsQuery((2, 2), 1.0),
+    "cells": lambda: CellCountsQuery((2, 3), 1.0),
+    "tables": lambda: TablesQuery(((0, 1), (0, 1, 1)), ((0, 1),), None, 1.0),
     "contest": _contest,
     "regressions": partial(_regressions, 2),
     "residuals": partial(_regressions, 1),
