@@ -52,7 +52,7 @@ class Party:
         persons with all their records at this party (user-level privacy). All parties of a
         federation have groups, or none has.
     sample_weight : array, or str, optional
-        How much each record counts, or the name of the column that says so.
+        How much each record counts; of files, and with a schema, also the column that says so.
     header : bool, optional
         Where rows are a CSV file, whether its first line is a header; by default one that could be
         data is refused. See :func:`privem.data.read_file`.
