@@ -19,12 +19,13 @@ from numpy.typing import NDArray
 
 from .data.array import is_frame
 from .data.cells import Cells, for_type
-from .data.columns import Category, Column, Number, refuse_text, wrong
+from .data.columns import Category, Column, Number, bounded
 from .data.declared import column_of
 from .data.decode import decode
 from .data.drafts import DRAFT, drafted, toml, toml_key
 from .data.given import allowed
 from .data.mixed import open_columns
+from .data.written import refuse_text, wrong
 from .files import write_whole
 
 
@@ -175,11 +176,18 @@ class Schema:
         Schema({'age': (int, 0, 100), 'height': float})
         """
         self._refuse_others(bounds, self.without_bounds, "bounds")
-        filled = [_bounded(c, *bounds[c.name]) if c.name in bounds else c for c in self.columns]
+        filled = [
+            bounded(c, *bounds[c.name]) if isinstance(c, Number) and c.name in bounds else c
+            for c in self.columns
+        ]
         return self._with(filled)
 
-    def with_categories(self, categories: Mapping[str, Sequence[Any]]) -> Schema:
+    def with_categories(
+        self, categories: Mapping[str, Sequence[Any]], others: bool = False
+    ) -> Schema:
         """The schema with categories for columns that had none.
+
+        ``others``: the last one of each column stands for all values that are not listed.
 
         Examples
         --------
@@ -187,10 +195,10 @@ class Schema:
         Schema({'city': ['Bonn', 'Cork']})
         """
         self._refuse_others(categories, self.without_categories, "categories")
-        named = {name: tuple(values) for name, values in categories.items()}
-        return self._with(
-            [_listed(c, named[c.name]) if c.name in named else c for c in self.columns]
-        )
+        found: dict[str, Any] = {name: self[name] for name in categories}
+        for name, values in categories.items():
+            found[name] = replace(found[name], values=tuple(values), others=others)
+        return self._with([found.get(c.name, c) for c in self.columns])
 
     @staticmethod
     def _refuse_others(given: Mapping[str, Any], open_: Sequence[str], what: str) -> None:
@@ -374,18 +382,6 @@ def _gaps(missing: Any, columns: Mapping[str, Any]) -> list[str]:
         if columns.get(name) is None:
             raise ValueError(f"missing names {name!r}, which is no column of the schema")
     return names
-
-
-def _bounded(column: Any, low: float, high: float) -> Column:
-    """A column of numbers with bounds that were found; whole ones just outside of them."""
-    if column.whole:
-        low, high = int(np.floor(low)), int(np.ceil(high))
-    return replace(column, low=low, high=high)  # type: ignore[no-any-return]
-
-
-def _listed(column: Any, values: tuple[Any, ...]) -> Column:
-    """A column with categories that were found."""
-    return replace(column, values=values)  # type: ignore[no-any-return]
 
 
 def _schema_path(path: str | os.PathLike[str]) -> Path:

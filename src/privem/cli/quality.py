@@ -53,7 +53,8 @@ def compared(model: Any, releases: Mapping[str, Release[Any]], output: Path) -> 
     if "tables" not in releases:
         return Quality(columns, None)
     release = releases["tables"]
-    query: TablesQuery = release.query
+    # The query is about cells, whatever the rows of the fit held.
+    query: TablesQuery = getattr(release.query, "query", release.query)
     drawn_tables = _tables(query, cells)
     distances = [
         _distance(table / count, drawn / len(cells))

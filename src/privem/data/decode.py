@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from .categories import category_type
 from .cells import moment_dtype
-from .columns import UNITS, Category, Column, Flag, Moment, Number
+from .columns import Category, Column, Flag, Moment, Number
+from .written import UNITS
 
 
 def decode(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -9,8 +10,9 @@ import polars as pl
 from numpy.typing import NDArray
 
 from .cells import cell, read
-from .columns import Category, Column, Flag, Moment, Number, wrong
+from .columns import Category, Column, Flag, Moment, Number
 from .mixed import as_text
+from .written import wrong
 
 
 def allowed(column: Column, given: Any) -> NDArray[np.int64]:
@@ -57,6 +59,8 @@ def _bounds(column: Number | Moment) -> tuple[Any, Any]:
 
 def _place(column: Column, value: Any) -> tuple[int, Any]:
     """The cell of one value, and the value in the form that cells are cut from."""
+    if isinstance(column, Category):
+        column = replace(column, others=False)  # what is asked for must be listed
     series = pl.Series(column.name, [as_text(value)], pl.String)
     found = read(column, series)[0].item()
     place = pl.DataFrame([series]).select(cell(column)).item()

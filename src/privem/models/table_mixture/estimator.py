@@ -17,7 +17,7 @@ from ...data import Policy, Table, open_table
 from ...data.kinds import framed
 from ...estimator.density import Components, OfBlock
 from ...estimator.score import PrivatelyScored
-from ...ground import Preamble, PrivateFit
+from ...ground import Preamble
 from ...parameters import (
     check_float,
     check_int,
@@ -27,11 +27,12 @@ from ...parameters import (
 )
 from ...tree import Array
 from .exact import CountedFit, ExactTables
+from .finding import Finding
 from .imputing import imputed, known_cells
 from .log_density import TableLogDensity
 from .model import Allowed, TableState
-from .plan import PrivateTables
-from .reading import completed, needed, refuse_open, schema_of
+from .plan import PrivateTables, TableFit
+from .reading import completed, needed, schema_of
 from .values import drawn_frame, law_frame, marginal_frame
 
 
@@ -166,11 +167,7 @@ class TableMixture(Components, DensityMixin, PrivatelyScored):  # type: ignore[m
         framed_ = framed(X, policy)
         aside = [name for name in (y, sample_weight, groups) if isinstance(name, str)]
         schema = schema_of(self.schema, framed_, aside)
-        if private:
-            schema = needed(schema)
-            refuse_open(schema)
-        else:
-            schema = completed(schema, framed_, aside)
+        schema = needed(schema) if private else completed(schema, framed_, aside)
         if self.target is not None and self.target not in schema.names:
             raise ValueError(
                 f"target={self.target!r} is no column of the schema; it has "
@@ -205,14 +202,19 @@ class TableMixture(Components, DensityMixin, PrivatelyScored):  # type: ignore[m
         d = self.n_features_in_
         preamble = Preamble.of(terms, table.people, d, Region.around_origin(1.0, d))
         at = None if self.target is None else self.schema_.names.index(self.target)
-        return PrivateTables(preamble, self.schema_.cells, at, self._components, self._rng())
+        finding = Finding(self.schema_, terms.delta)
+        return PrivateTables(preamble, finding, finding.most, at, self._components, self._rng())
 
-    def _set_private(self, result: PrivateFit[TableState]) -> None:
+    def _set_private(self, result: TableFit) -> None:
+        assert result.complete is not None
         self._set_state(result.state)
+        self.schema_, self._found = result.complete.schema, dict(result.complete.known)
+        if result.complete.outside is not None:
+            self.outside_ = result.complete.outside
         self.n_iter_, self.n_records_ = result.iterations, float(result.ground.count)
 
     def _known(self, plan: PrivateTables, terms: Terms) -> dict[str, str]:
-        return {"schema": "what each column is, with bounds or categories"}
+        return {"schema": "what each column is, with bounds or categories", **self._found}
 
     def _known_types(self) -> dict[str, str]:
         kinds = [str(column.dtype) for column in self.schema_.columns]

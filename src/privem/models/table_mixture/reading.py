@@ -1,6 +1,7 @@
 """Schemas as estimators are given them; and, for exact fits, what a schema leaves open.
 
-A private fit reads nothing off rows: everything about the columns is declared, and public.
+A private fit reads nothing off rows: what is not declared is found by releases
+(:mod:`privem.models.table_mixture.finding`).
 """
 
 from __future__ import annotations
@@ -62,7 +63,7 @@ def needed(schema: Schema | None) -> Schema:
 
 
 def refuse_open(schema: Schema) -> None:
-    """Raise for columns of which a private fit would have to find bounds or categories."""
+    """For federations: raise for columns of which bounds or categories would have to be found."""
     for names, what, how in (
         (schema.without_bounds, "bounds", "(low, high)"),
         (schema.without_categories, "categories", 'a list such as ["no", "yes"]'),
@@ -70,7 +71,7 @@ def refuse_open(schema: Schema) -> None:
         if names:
             raise ValueError(
                 f"the schema gives no {what} for {', '.join(map(repr, names))}: give {how}, from "
-                f"public knowledge. Finding {what} privately is not possible yet"
+                f"public knowledge. Finding {what} is not possible in a federation"
             )
 
 
