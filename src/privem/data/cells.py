@@ -87,7 +87,9 @@ def for_type(column: Column, dtype: Any) -> Column:
         case Flag() if form in ("number", "flag", "text"):
             kind = type_name(dtype) if form == "number" else "bool"
             return replace(column, dtype=column.dtype or kind)
-        case Category() if form == "text" or (form is not None and _may_be_numbers(column)):
+        case Category() if form == "text" or (
+            form in ("number", "flag") and _may_be_numbers(column)
+        ):
             return replace(column, dtype=column.dtype or _category_dtype(column, dtype))
         case Moment() if form in ("date", "time", "text"):
             return replace(column, dtype=column.dtype or moment_dtype(column, dtype))

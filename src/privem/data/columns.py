@@ -354,7 +354,9 @@ def bounded(column: Number, low: float, high: float) -> Number:
     """
     scale = column.scale
     if scale is not None:
-        least, most = -LARGEST_WHOLE, LARGEST_WHOLE
+        # Of decimals, room for the rounding of a bound that has as many digits as a double.
+        most = LARGEST_WHOLE if column.whole else LARGEST_WHOLE // 2
+        least = -most
         if column.whole and column.dtype is not None:
             held = np.iinfo(column.dtype)
             least, most = max(least, int(held.min)), min(most, int(held.max))
@@ -369,4 +371,4 @@ def bounded(column: Number, low: float, high: float) -> Number:
 def _single_above(value: float) -> float:
     """The smallest number of single precision that is no smaller."""
     nearest = np.float32(value)
-    return float(nearest if nearest >= value else np.nextafter(nearest, np.float32(np.inf)))
+    return float(nearest if float(nearest) >= value else np.nextafter(nearest, np.float32(np.inf)))
