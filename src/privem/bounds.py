@@ -189,7 +189,7 @@ def box(
     release = yield Stage(PlaceQuery(finest), noise["place"], "place")
     if wanted.weighted:
         records = max(float(release.statistics.counts.sum()) / (d * LEVELS), 1.0)
-    place = places(release.statistics.counts, finest, records)
+    place = places(release.statistics.counts, finest, records, release.spread)
     release = yield Stage(OctaveQuery(place), noise["ends"], "ends")
     counts, spread = release.statistics.counts, release.spread
     seen = ends(counts, spread, records, place, finest)

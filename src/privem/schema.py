@@ -34,7 +34,8 @@ class Schema:
     """What the columns of a table are: bounds, categories, flags, dates, with or without gaps.
 
     Everything in a schema is public: write down what is known without looking at the rows, such as
-    the answers that a form allows. Values beyond the bounds count as the nearest bound; a private
+    the answers that a form allows. What nobody knows may be left open, and a private fit finds and
+    publishes it. Values beyond the bounds count as the nearest bound; a private
     fit counts a category that is not declared as the first one or, if the column may have gaps, as
     missing, and an exact fit refuses it.
 
@@ -51,12 +52,14 @@ class Schema:
           written. Those with an offset (``Z``) are UTC, in which zoned times are compared.
         - ``["Female", "Male"]``: categories, text or numbers, at least two.
         - ``bool``: yes or no.
-        - ``int`` or ``float``: numbers whose bounds are to be estimated privately.
-        - ``str``: categories that are to be found privately.
+        - ``int`` or ``float``: numbers whose bounds a private fit finds, out of its budget.
+        - ``str``: text whose categories a private fit finds, those that many records have; all
+          others count as one more category.
         - ``None``: the column is left out.
         - A mapping, as in files: ``{"type": "int", "bounds": [0, 90], "missing": True}`` or
           ``{"categories": [...]}``. Types are ``int``, ``float``, ``bool``, ``str``, ``date``,
-          ``datetime`` and ``skip``. Numbers may have ``decimals``, so many digits behind the
+          ``datetime`` and ``skip``. With ``"others": True``, the last of the ``categories`` stands
+          for all values that are not listed. Numbers may have ``decimals``, so many digits behind the
           point, also in synthetic tables. Dates have a ``format`` (``"%m/%d/%Y"``) if they are text
           that is written otherwise than 2025-01-31, 2025/01/31, 31.01.2025 or 31 jan 2025.
     missing : iterable of str or bool, default=()
