@@ -59,9 +59,9 @@ class Schema:
         - A mapping, as in files: ``{"type": "int", "bounds": [0, 90], "missing": True}`` or
           ``{"categories": [...]}``. Types are ``int``, ``float``, ``bool``, ``str``, ``date``,
           ``datetime`` and ``skip``. With ``"others": True``, the last of the ``categories`` stands
-          for all values that are not listed. Numbers may have ``decimals``, so many digits behind the
-          point, also in synthetic tables. Dates have a ``format`` (``"%m/%d/%Y"``) if they are text
-          that is written otherwise than 2025-01-31, 2025/01/31, 31.01.2025 or 31 jan 2025.
+          for all values that are not listed. Numbers may have ``decimals``, so many digits behind
+          the point, also in synthetic tables. Dates have a ``format`` (``"%m/%d/%Y"``) if they are
+          text that is written otherwise than 2025-01-31, 2025/01/31, 31.01.2025 or 31 jan 2025.
     missing : iterable of str or bool, default=()
         Names of columns in which values may be missing; ``True``: all of them. Gaps in other
         columns are refused.

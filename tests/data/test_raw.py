@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from privem import Schema
 from privem.data.cells import cell
 from privem.data.columns import Category, Number, bounded
-from privem.data.raw import Cut, as_texts, code, raw
+from privem.data.raw import Cut, as_texts, codes, raw
 
 wild = st.one_of(
     st.floats(allow_nan=True, allow_infinity=True),
@@ -53,16 +53,21 @@ def test_texts_get_the_cells_they_have_with_categories_given(values, missing):
 
 
 def test_neighbouring_codes_are_told_apart(monkeypatch):
-    monkeypatch.setattr("privem.data.raw.code", lambda text: {"a": 5, "b": 6, "c": 8}[text])
+    monkeypatch.setattr("privem.data.raw.codes", lambda text: np.array([5.0, 6.0, 8.0]))
     column = Category("x", ("a", "b", "c", "other"), others=True)
     cut = Cut.of(column, {"a": 0, "b": 1, "c": 2})
     assert cut(np.arange(3.0, 11)).tolist() == [3, 3, 0, 1, 3, 2, 3, 3]
 
 
 def test_codes_are_whole_and_fit_a_double():
-    codes = [code(f"town {k}") for k in range(1000)]
-    assert len(set(codes)) == 1000
-    assert all(0 <= each < 2**48 and float(each) == each for each in codes)
+    texts = pl.Series([f"town {k}" for k in range(1000)])
+    found = codes(texts)
+    assert len(set(found)) == 1000
+    assert (found == found.astype(np.int64)).all()
+    assert ((found >= 0) & (found < 2**48)).all()
+    # Of a text alone, wherever it stands.
+    assert [codes(texts[k : k + 1]).item() for k in (3, 700)] == [found[3], found[700]]
+    assert codes(pl.concat([texts[5:6], texts[:2]], rechunk=False))[0] == found[5]
 
 
 @pytest.mark.parametrize(

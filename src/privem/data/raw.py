@@ -4,7 +4,7 @@ A private fit finds bounds and categories by releases, so that cells are known o
 Until then a column is held as numbers, each of which depends on one record alone:
 
 - numbers as they are, to the resolution that is declared;
-- text as a code, 48 bits of its digest. Texts that share a code would count as one in tables of
+- text as a code, 48 bits of a hash. Texts that share a code would count as one in tables of
   cells; their names are never taken from codes (:class:`Texts`);
 - NaN for what is missing, and for what cannot be read.
 
@@ -13,7 +13,6 @@ A :class:`Cut` then gives the cell of each number. It is public, and part of a q
 
 from __future__ import annotations
 
-import hashlib
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -57,7 +56,7 @@ def raw(column: Column) -> pl.Expr:
             found = found if column.scale is None else rounded(found, column.scale)
         else:
             text = as_texts(series)
-            gap, found = text.is_null(), _codes(text)
+            gap, found = text.is_null(), codes(text)
         made = pl.Series(series.name, found, pl.Float64)
         return made if column.missing or not gap.any() else made.set(gap, None)
 
@@ -77,17 +76,17 @@ def as_texts(series: pl.Series) -> pl.Series:
     return text.set(gap | text.str.to_lowercase().is_in(GAPS).fill_null(True), None)
 
 
-def code(text: str) -> int:
-    """The number that stands for a text: 48 bits, which a double holds."""
-    return int.from_bytes(hashlib.blake2b(text.encode("utf-8"), digest_size=6).digest(), "big")
+def codes(text: pl.Series) -> NDArray[np.float64]:
+    """The numbers that stand for texts: 48 bits, which a double holds; NaN for null.
 
-
-def _codes(text: pl.Series) -> NDArray[np.float64]:
-    """The codes of texts, NaN for null: each of those that there are is digested once."""
-    known = text.drop_nulls().unique()
-    codes = pl.Series([float(code(each)) for each in known], dtype=pl.Float64)
-    found = text.replace_strict(known, codes, default=None, return_dtype=pl.Float64)
-    return found.fill_null(np.nan).to_numpy()
+    Examples
+    --------
+    >>> one, other, none, again = codes(pl.Series(["Bonn", "Cork", None, "Bonn"])).tolist()
+    >>> one == again != other, 0 <= one < 2**48, none
+    (True, True, nan)
+    """
+    hashed = text.hash(seed=0).to_numpy() >> np.uint64(16)
+    return np.where(text.is_null().to_numpy(), np.nan, hashed.astype(np.float64))
 
 
 @dataclass(frozen=True)
@@ -119,10 +118,12 @@ class Cut:
         """For a column of which all is known by now; ``texts``: the cell of each text."""
         gap = column.size - 1 if column.missing else 0
         if isinstance(column, Category):
-            codes = {code(text): cell for text, cell in (texts or {}).items()}
+            known = texts or {}
+            numbers = codes(pl.Series(list(known), dtype=pl.String)).tolist()
+            places = dict(zip(numbers, known.values(), strict=True))
             last = column.size - 1 - column.missing
-            starts = [border for each in sorted(codes) for border in (each, each + 1)]
-            between = [cell for each in sorted(codes) for cell in (codes[each], last)]
+            starts = [border for each in sorted(places) for border in (each, each + 1)]
+            between = [cell for each in sorted(places) for cell in (places[each], last)]
             return cls(np.array(starts, np.float64), np.array([last, *between], np.int64), gap)
         assert isinstance(column, Number)
         count = len(column.starts)

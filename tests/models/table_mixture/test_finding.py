@@ -198,7 +198,7 @@ def test_nobody_moves_a_sum_of_rows_yet_to_be_cut_by_more_than_is_charged(neighb
 def test_what_is_found_is_paid_for_beforehand():
     finding = Finding(OPEN, 1e-6)
     shares = {part.name: part.share for part in finding.parts()}
-    assert sum(shares.values()) == pytest.approx(0.2)
+    assert sum(shares.values()) == pytest.approx(0.25)
     assert sum(shares.values()) - shares["categories"] <= 0.15 + 1e-12
     assert Finding(OPEN.select(["retired"]), 1e-6).parts() == []
     # Whatever is found has no more cells than were paid for.

@@ -33,7 +33,7 @@ T = TypeVar("T")
 Stages = Generator[Stage, Release[Any], T]
 
 # Of the budget, and of delta: categories that nobody listed.
-_SHARE, _FAILURE = 0.05, 0.1
+_SHARE, _FAILURE = 0.1, 0.1
 # What all values are called that are not found.
 _OTHER = "other"
 
@@ -217,9 +217,10 @@ class Finding:
         schema = found.schema.with_categories(categories, others=True)
         said = (
             f"categories of {', '.join(names)}",
-            "found by noisy counts of the values that occur, paid for; values with a noisy count "
-            f"below {least:,.0f}, which the value of a single record has but for a probability of "
-            f"{noise.failure:g} that is part of delta, count as the last category",
+            "found by noisy counts of the texts that occur, paid for: those of which a noisy count "
+            f"says {least:,.0f} records or more. That of one record alone gets there with a "
+            f"probability of at most {noise.failure:g}, which is part of delta. All other texts "
+            "count as the last category",
         )
         return replace(found, schema=schema, known=(*found.known, said)), texts
 
