@@ -128,6 +128,16 @@ def test_the_value_of_one_record_is_hidden_and_a_low_threshold_is_caught(monkeyp
     assert leaks(failure) > failure
 
 
+def test_the_rows_of_one_person_count_once():
+    rows = [("mine", "a", "b")] * 900 + [("ours", "a", "b")] * 900
+    stage = Stage(ValuesQuery(("x",)), noise_of(1e-9))
+    assert source_of(rows).release(stage).statistics == Values((("mine", "ours"),))
+    owner = np.array([0] * 900 + [*range(1, 901)])
+    assert source_of(rows, owner).release(stage).statistics == Values((("ours",),))
+    # A file that has grown since: what nobody owns is not counted.
+    assert source_of(rows, owner[:900]).release(stage).statistics == Values(((),))
+
+
 def test_only_names_leave_in_an_order_that_says_nothing():
     rows = [("z", "b", "a")] * 400 + [("m", "a", "a")] * 300 + [("a", None, "na")] * 500
     rows += [("rare", "rare", "rare")]

@@ -49,8 +49,8 @@ class TableMixture(Components, DensityMixin, PrivatelyScored):  # type: ignore[m
     schema : Schema, dict, path or declaration, optional
         What the columns are, as public knowledge (:class:`privem.Schema`): a schema, what it is
         made of, a file with one, or one declaration for all columns. Columns of arrays are called
-        ``x0``, ``x1``, ... A private fit needs one; an exact one reads off the data what it is not
-        told.
+        ``x0``, ``x1``, ... A private fit needs one, and finds what it leaves open by releases, out
+        of its budget; an exact one reads off the data what it is not told.
     target : str, optional
         A column that the others are to predict well. Tables are then of two columns and the
         target, so that it should have few values.
@@ -84,7 +84,7 @@ class TableMixture(Components, DensityMixin, PrivatelyScored):  # type: ignore[m
     Attributes
     ----------
     schema_ : Schema
-        With the types of the table that was fitted.
+        With the types of the table that was fitted, and with bounds and categories that were found.
     weights_ : ndarray of shape (n_classes,)
     marginals_ : list of ndarray
         The probability of each bin, for each column.
@@ -98,9 +98,9 @@ class TableMixture(Components, DensityMixin, PrivatelyScored):  # type: ignore[m
         How many records there are (the sum of weights); of a private fit, as released with noise.
     n_iter_ : int
         Iterations of an exact fit; of a private one, releases besides the count.
-    privacy_, structure_ : private fits only
-        The statement; ``"single"`` where columns are independent, because there are no pairs of
-        them to look at or one class was asked for, else ``"full"``.
+    privacy_, structure_, outside_ : private fits only
+        The statement; ``"single"`` where columns are independent (no pairs, or one class asked
+        for), else ``"full"``; what share may lie outside of bounds that were found.
     lower_bound_, converged_ : exact fits only
     n_features_in_, feature_names_in_ : as in scikit-learn
 
