@@ -19,13 +19,12 @@ from numpy.typing import NDArray
 
 from .data.array import is_frame
 from .data.cells import Cells, for_type
-from .data.columns import Category, Column, Number, bounded
+from .data.columns import Category, Column, Number, bounded, refuse_text, wrong
 from .data.declared import column_of
 from .data.decode import decode
 from .data.drafts import DRAFT, drafted, toml, toml_key
 from .data.given import allowed
 from .data.mixed import open_columns
-from .data.written import refuse_text, wrong
 from .files import write_whole
 
 

@@ -28,9 +28,8 @@ import polars as pl
 from numpy.typing import NDArray
 
 from .categories import category_type
-from .columns import Category, Column, Flag, Moment, Number
+from .columns import UNITS, Category, Column, Flag, Moment, Number, category_key
 from .values import type_name
-from .written import UNITS, category_key
 
 # Words for a missing value, in lower case.
 GAPS = ["", "na", "n/a", "nan", "nat", "null", "none", "<na>"]

@@ -27,16 +27,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .grid import number_starts, whole_starts
-from .written import (
-    EPOCH,
-    UNITS,
-    category_key,
-    moment_of,
-    number_of,
-    refuse_swapped,
-    refuse_text,
-    wrong,
-)
+from .written import EPOCH, moment_of, number_of, refuse_swapped
+from .written import UNITS as UNITS
+from .written import category_key as category_key
+from .written import refuse_text as refuse_text
+from .written import wrong as wrong
 
 MOST_CATEGORIES = 10_000
 # Whole numbers up to here are doubles without rounding.

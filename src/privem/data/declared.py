@@ -8,9 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from .columns import Category, Column, Flag, Moment, Number
+from .columns import Category, Column, Flag, Moment, Number, wrong
 from .drafts import BLANK
-from .written import wrong
 
 _FIELDS = ("type", "bounds", "categories", "others", "missing", "decimals", "format", "dtype")
 _TYPES = ("int", "float", "bool", "str", "date", "datetime", "skip")

@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 
 from .categories import category_type
 from .cells import moment_dtype
-from .columns import Category, Column, Flag, Moment, Number
-from .written import UNITS
+from .columns import UNITS, Category, Column, Flag, Moment, Number
 
 
 def decode(

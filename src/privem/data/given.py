@@ -10,9 +10,8 @@ import polars as pl
 from numpy.typing import NDArray
 
 from .cells import cell, read
-from .columns import Category, Column, Flag, Moment, Number
+from .columns import Category, Column, Flag, Moment, Number, wrong
 from .mixed import as_text
-from .written import wrong
 
 
 def allowed(column: Column, given: Any) -> NDArray[np.int64]:

@@ -21,10 +21,9 @@ from ...bounds import BoundsNotFound, Wanted, box, box_parts, estimated
 from ...budget import Part
 from ...core import Block, Group, Release, Scratch, Stage
 from ...data.cells import Cells
-from ...data.columns import MOST_CATEGORIES, Column
+from ...data.columns import MOST_CATEGORIES, Column, category_key
 from ...data.grid import MOST_CELLS
 from ...data.raw import Cut, is_open
-from ...data.written import category_key
 from ...ground import Ground
 from ...schema import Schema
 from .tables import CellCountsQuery, TablesQuery
