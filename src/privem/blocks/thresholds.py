@@ -12,7 +12,7 @@ There are at most m such values: m = k where a record is added or removed, m = 2
 replaced, and m is also how many counts may differ: what the release is priced for. The threshold is
 so high that noise lifts a count of one over it with a probability of at most delta'/m. Any of them
 is published with a probability of at most delta', which is charged beside the noise
-(:attr:`privem.core.Spent.failure`). Proof: docs/proofs/tables.md, section 8.
+(:attr:`privem.core.Spent.failure`). Proof: docs/proofs/tables.md, section 9.
 
 *Tail.* For discrete Gaussian noise N of parameter s (in lattice steps), P(N >= t) <= Q((t - 1)/s):
 the sum of exp(-x^2/(2 s^2)) over x >= t is at most its integral from t - 1 on, and over all whole
