@@ -11,13 +11,14 @@ from hypothesis import strategies as st
 from privem.core import Block, Release, Scratch
 from privem.models.table_mixture import fitting
 from privem.models.table_mixture.bins import Bins
+from privem.models.table_mixture.evidence import Evidence
 from privem.models.table_mixture.fitting import (
-    Evidence,
     cells_share,
     classes_for,
     fit_once,
     fit_tables,
     independent,
+    pairs_pay,
 )
 from privem.models.table_mixture.tables import (
     CellCounts,
@@ -76,7 +77,8 @@ def test_slopes_are_those_of_the_posterior(target):
         total += np.sum(evidence.precision * margin**2) / 2
         aim = weights.sum(0) - evidence.target
         total += evidence.target_precision * np.sum(aim**2) / 2
-        return total + evidence.relative**2 / 4 * np.sum((odds - evidence.centre) ** 2)
+        tight = evidence.relative**2 / evidence.variance(3)
+        return total + tight / 2 * np.sum((odds - evidence.centre) ** 2)
 
     found = fitting._slopes(evidence, odds, logs)
     for which, parameter in enumerate((odds, logs)):
@@ -147,8 +149,9 @@ def test_how_many_classes_and_what_share():
     assert classes_for(10, 1e9) == 2
     shares = [cells_share(n, 45.0) for n in (1, 100, 1_000, 10_000, 1e9)]
     assert shares == sorted(shares, reverse=True)
-    assert shares[0] == 0.9
+    assert shares[0] == 0.5
     assert shares[-1] == 0.1
+    assert [pairs_pay(n, 45.0) for n in (0, 899, 900, 1e9)] == [False, False, True, True]
 
 
 def test_one_class_and_no_tables_are_independent_columns():

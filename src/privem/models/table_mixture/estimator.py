@@ -17,6 +17,7 @@ from ...data import Policy, Table, open_table
 from ...data.kinds import framed
 from ...estimator.density import Components, OfBlock
 from ...estimator.score import PrivatelyScored
+from ...estimator.warnings import say_few
 from ...ground import Preamble
 from ...parameters import (
     check_float,
@@ -99,8 +100,8 @@ class TableMixture(Components, DensityMixin, PrivatelyScored):  # type: ignore[m
     n_iter_ : int
         Iterations of an exact fit; of a private one, releases besides the count.
     privacy_, structure_, outside_ : private fits only
-        The statement; ``"single"`` where columns are independent (no pairs, or one class asked
-        for), else ``"full"``; what share may lie outside of bounds that were found.
+        The statement; ``"single"`` where columns are independent (one column, one class asked for,
+        or too few records), else ``"full"``; what share may lie outside of bounds that were found.
     lower_bound_, converged_ : exact fits only
     n_features_in_, feature_names_in_ : as in scikit-learn
 
@@ -201,7 +202,8 @@ class TableMixture(Components, DensityMixin, PrivatelyScored):  # type: ignore[m
         # Cells need no region: what the preamble is told keeps it from looking for one.
         d = self.n_features_in_
         preamble = Preamble.of(terms, table.people, d, Region.around_origin(1.0, d))
-        at = None if self.target is None else self.schema_.names.index(self.target)
+        # Two columns are one table, whichever is the target.
+        at = None if self.target is None or d < 3 else self.schema_.names.index(self.target)
         finding = Finding(self.schema_, terms.delta)
         return PrivateTables(preamble, finding, finding.most, at, self._components, self._rng())
 
@@ -212,6 +214,9 @@ class TableMixture(Components, DensityMixin, PrivatelyScored):  # type: ignore[m
         if result.complete.outside is not None:
             self.outside_ = result.complete.outside
         self.n_iter_, self.n_records_ = result.iterations, float(result.ground.count)
+        if result.structure == "single" and self.n_features_in_ > 1 and self.n_components != 1:
+            instead = "columns are taken for independent (structure_ is 'single'); "
+            say_few(self, result.ground, "tables of pairs", instead)
 
     def _known(self, plan: PrivateTables, terms: Terms) -> dict[str, str]:
         return {"schema": "what each column is, with bounds or categories", **self._found}
@@ -271,9 +276,8 @@ class TableMixture(Components, DensityMixin, PrivatelyScored):  # type: ignore[m
     def score_samples(self, X: Any) -> Array:
         """Log-probability of each record's cells under the model.
 
-        The schema cuts each column into cells, for a category one and for numbers up to 256 or so:
-        this is the logarithm of the probability that a record falls into the same cells in every
-        column. It is not a density per unit of the columns; models of the same schema compare.
+        The schema cuts each column into cells, for numbers up to 256 or so: this is the probability
+        that all values fall into their cells, and no density. Models of the same schema compare.
         """
         return super().score_samples(X)
 

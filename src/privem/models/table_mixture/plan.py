@@ -18,8 +18,9 @@ from ...core import Release, Stage
 from ...ground import Ground, Preamble, PrivateFit
 from ...tape import given, held, settled
 from .bins import Bins, Column, bin_columns
+from .evidence import Evidence
 from .finding import Complete, Finding
-from .fitting import Evidence, cells_share, classes_for, fit_tables, independent
+from .fitting import cells_share, classes_for, fit_tables, independent, pairs_pay
 from .model import TableState
 from .replay import Found
 from .tables import CellCountsQuery, TablesQuery, all_pairs
@@ -41,8 +42,8 @@ class TableFit(PrivateFit[TableState]):
 class PrivateTables:
     """Count, counts of cells, tables of pairs; a mixture fitted to them.
 
-    Where there are no pairs (one column, or two of which one is the target), and where one class is
-    asked for, columns are independent and counts of cells have all of the budget.
+    Where there are no pairs, where one class is asked for, and where noise would hide what tables
+    say, columns are independent and counts of cells have all of the budget.
 
     Parameters
     ----------
@@ -110,7 +111,7 @@ class PrivateTables:
         query = CellCountsQuery(self.sizes, ground.cap_weight)
         cells = replace((yield ground.stage(complete.cut(query), "cells")), query=query)
         bins = held(lambda: self._bins(cells, ground))
-        if not self.pairs:
+        if not _asked(ground):
             state = independent(bins, cells, ground.count)
             return TableFit(state, ground, 1, "single", complete=complete)
         maps = tuple(tuple(each.bin_of.tolist()) for each in bins)
@@ -128,13 +129,19 @@ class PrivateTables:
         return TableFit(found.state, ground, 2, complete=complete)
 
     def _reshared(self, ground: Ground) -> Allowance:
-        """Shares of cells and tables by the noise that tables would have with all of it."""
+        """Shares of cells and tables by the noise that tables would have with all of it.
+
+        Where that is too much, tables are not asked for, and cells have their share.
+        """
         parts = {part.name: part for part in ground.allowance.parts}
         cells, tables = parts["cells"], parts["tables"]
         both = cells.share + tables.share
         whole = replace(tables, share=both)
         alone = replace(ground.allowance, parts=(whole,))
-        share = cells_share(ground.count, self._coming(replace(ground, allowance=alone)))
+        coming = self._coming(replace(ground, allowance=alone))
+        if not pairs_pay(ground.count, coming):
+            return ground.allowance.merged("cells", "tables")
+        share = cells_share(ground.count, coming)
         first = both * share
         return ground.allowance.reshared(
             [replace(cells, share=first), replace(tables, share=both - first)]
@@ -148,8 +155,13 @@ class PrivateTables:
 
     def _bins(self, cells: Release[Any], ground: Ground) -> list[Bins]:
         counts, count = cells.statistics.counts, ground.count
-        if not self.pairs:
+        if not _asked(ground):
             return bin_columns(self.columns, counts, cells.spread, count, cells.spread)
         values = 1 if self.target is None else self.columns[self.target].cells
         tables = len(self.pairs) * min(values, _MOST_LABELS)
         return bin_columns(self.columns, counts, cells.spread, count, self._coming(ground), tables)
+
+
+def _asked(ground: Ground) -> bool:
+    """Whether tables are asked for."""
+    return any(part.name == "tables" for part in ground.allowance.parts)

@@ -12,7 +12,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ...tree import Array
-from .fitting import Evidence, Single, descended, state_of
+from .evidence import Evidence, Single
+from .fitting import descended, state_of
 from .model import TableState, pooled
 
 # Steps of each start, and their size at first.
