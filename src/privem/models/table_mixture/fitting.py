@@ -26,7 +26,9 @@ chosen on Adult; ``experiments/tables`` halves and doubles it on three other tab
 hundred: with the prior, too many do little harm, and too few miss what could be seen.
 
 *Several starts* end in different local optima that fit about as well. Their mean, one mixture of
-all their classes, is nearer to the truth than any of them, as means of posterior draws are.
+all their classes, is nearer to the truth than any of them, as means of posterior draws are. The
+more columns there are, the further apart are the optima: a start for every two columns, at least
+eight and at most sixteen.
 
 *How.* Adam (Kingma and Ba 2015) on log-odds and log-weights, a fixed number of steps, in single
 precision: each step is two matrix products for each value of the target.
@@ -52,7 +54,7 @@ Real = TypeVar("Real", NDArray[np.float32], NDArray[np.float64])
 
 # Deviations of noise that a class of average size holds; the fewest and most classes of one start.
 _CLASS, _FEWEST, _MOST = 7.0, 2, 100
-_STARTS, _STEPS, _RATE = 8, 500, 0.1
+_STARTS, _STEPS, _RATE = (8, 16), 500, 0.1
 # Products and sums that all starts together may take, but for the first: seconds.
 _WORK = 4e11
 # Deviations of the tables' noise that all records must be for pairs to be asked for; and of which
@@ -152,14 +154,15 @@ def fit_tables(
     n_components : int, optional
         Classes of each start; ``None``: by :func:`classes_for`.
     n_starts : int, optional
-        ``None``: eight, fewer if that would take long.
+        ``None``: eight to sixteen, fewer if that would take long.
     """
     if tables is None or n_components == 1:
         return independent(bins, cells, count)
     components = n_components or classes_for(count, tables.spread)
     evidence = Evidence.of(bins, cells, tables, count)
     each = evidence.work * components * _STEPS
-    starts = n_starts or int(min(max(_WORK / each, 1), _STARTS))
+    wanted = min(max(len(bins) // 2, _STARTS[0]), _STARTS[1])
+    starts = n_starts or int(min(max(_WORK / each, 1), wanted))
     found = []
     for _ in range(starts):
         profiles, weights = fit_once(evidence, components, rng)
