@@ -100,9 +100,7 @@ def test_fits_replay_from_their_releases(more):
 def released(rows, **more):
     """A fit and its releases; the number of records is public, so that it is no matter of luck."""
     watched = Transcript()
-    model = TableMixture(
-        schema=SCHEMA, neighbours="replace-one", n_components=2, random_state=0, **more
-    )
+    model = TableMixture(schema=SCHEMA, neighbours="replace-one", random_state=0, **more)
     model._watch = watched
     model.fit(PEOPLE.head(rows))
     return model, {stage.name: release for stage, release in watched.entries}
@@ -110,7 +108,7 @@ def released(rows, **more):
 
 def test_shares_move_only_where_that_costs_the_same():
     for accountant, ratio in (("auto", 1.0), ("linear", 3.0)):
-        _, found = released(600, accountant=accountant)
+        _, found = released(600, accountant=accountant, n_components=2)
         cells, tables = (found[name].spent[0].multiplier for name in ("cells", "tables"))
         # Few people: half of the budget goes to the counts of cells, in place of a tenth.
         assert cells / tables == pytest.approx(ratio, rel=0.01)
@@ -125,6 +123,8 @@ def test_no_tables_where_noise_would_hide_them():
     # All of the budget has gone to the cells.
     assert 0.99 < model.privacy_.spent <= 1.0
     assert model.uncertainty()["marginals_"]
+    # Who gives the number of classes has them.
+    assert set(released(60, n_components=2)[1]) == {"cells", "tables"}
     # Who asks for one class, or has one column, has asked for no pairs.
     with warnings.catch_warnings():
         warnings.simplefilter("error")

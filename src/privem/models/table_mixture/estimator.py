@@ -56,9 +56,9 @@ class TableMixture(Components, DensityMixin, PrivatelyScored):  # type: ignore[m
         A column that the others are to predict well. Tables are then of two columns and the
         target, so that it should have few values.
     n_components : int or "auto", default="auto"
-        Number of classes. By default a private fit takes as many as its noise lets it see, in each
-        of several searches of the same releases, whose classes are pooled. An exact fit doubles
-        their number as long as the Bayesian information criterion improves.
+        Number of classes. By default a private fit takes as many as its noise lets it see (one, if
+        records are too few), in each of several searches of the releases, which are pooled. An
+        exact fit doubles their number as long as the Bayesian information criterion improves.
     max_iter : int, default=1000
         Maximum number of iterations of an exact fit.
     tol : float, default=1e-6
@@ -214,7 +214,7 @@ class TableMixture(Components, DensityMixin, PrivatelyScored):  # type: ignore[m
         if result.complete.outside is not None:
             self.outside_ = result.complete.outside
         self.n_iter_, self.n_records_ = result.iterations, float(result.ground.count)
-        if result.structure == "single" and self.n_features_in_ > 1 and self.n_components != 1:
+        if result.structure == "single" and self.n_features_in_ > 1 and self._components is None:
             instead = "columns are taken for independent (structure_ is 'single'); "
             say_few(self, result.ground, "tables of pairs", instead)
 

@@ -54,7 +54,7 @@ Real = TypeVar("Real", NDArray[np.float32], NDArray[np.float64])
 
 # Deviations of noise that a class of average size holds; the fewest and most classes of one start.
 _CLASS, _FEWEST, _MOST = 7.0, 2, 100
-_STARTS, _STEPS, _RATE = (8, 16), 500, 0.1
+_STARTS, _MOST_STARTS, _STEPS, _RATE = 8, 16, 500, 0.1
 # Products and sums that all starts together may take, but for the first: seconds.
 _WORK = 4e11
 # Deviations of the tables' noise that all records must be for pairs to be asked for; and of which
@@ -161,7 +161,7 @@ def fit_tables(
     components = n_components or classes_for(count, tables.spread)
     evidence = Evidence.of(bins, cells, tables, count)
     each = evidence.work * components * _STEPS
-    wanted = min(max(len(bins) // 2, _STARTS[0]), _STARTS[1])
+    wanted = min(max(len(bins) // 2, _STARTS), _MOST_STARTS)
     starts = n_starts or int(min(max(_WORK / each, 1), wanted))
     found = []
     for _ in range(starts):

@@ -131,7 +131,8 @@ class PrivateTables:
     def _reshared(self, ground: Ground) -> Allowance:
         """Shares of cells and tables by the noise that tables would have with all of it.
 
-        Where that is too much, tables are not asked for, and cells have their share.
+        Where that is too much, tables are not asked for, unless the number of classes was given,
+        and cells have their share.
         """
         parts = {part.name: part for part in ground.allowance.parts}
         cells, tables = parts["cells"], parts["tables"]
@@ -139,7 +140,7 @@ class PrivateTables:
         whole = replace(tables, share=both)
         alone = replace(ground.allowance, parts=(whole,))
         coming = self._coming(replace(ground, allowance=alone))
-        if not pairs_pay(ground.count, coming):
+        if self.components is None and not pairs_pay(ground.count, coming):
             return ground.allowance.merged("cells", "tables")
         share = cells_share(ground.count, coming)
         first = both * share
