@@ -59,7 +59,7 @@ _STARTS, _MOST_STARTS, _STEPS, _RATE = 8, 16, 500, 0.1
 _WORK = 4e11
 # Deviations of the tables' noise that all records must be for pairs to be asked for; and of which
 # counts of cells have the inverse as their share, within limits.
-_PAY, _SHARE = 20.0, 50.0
+_PAY, _SHARE = 20.0, 40.0
 # Where a search begins: log-odds this far from the marginals'.
 _SPREAD = 0.7
 _FAR = 30.0  # no log-odds are further out
@@ -122,7 +122,7 @@ def cells_share(count: float, deviation: float) -> float:
     Examples
     --------
     >>> [cells_share(n, 45.0) for n in (32_561, 10_000, 1_000)]
-    [0.1, 0.225, 0.5]
+    [0.1, 0.18, 0.5]
     """
     relative = deviation / max(count, 1.0)
     return round(min(max(_SHARE * relative, 0.1), 0.5), 4)
