@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import DensityMixin
 from sklearn.utils.validation import check_is_fitted
 
@@ -26,13 +25,14 @@ from ...parameters import (
     check_samples,
 )
 from ...tree import Array
+from .constrained import Constrained
 from .exact import CountedFit, ExactTables
 from .imputing import imputed, known_cells
 from .log_density import TableLogDensity
-from .model import Allowed, TableState
+from .model import TableState
 from .plan import PrivateTables
 from .reading import completed, refuse_open, schema_of
-from .values import drawn_frame, law_frame, marginal_frame
+from .values import conditions, drawn_frame, law_frame, marginal_frame
 
 
 @dataclass(repr=False, eq=False, kw_only=True)
@@ -213,7 +213,8 @@ class TableMixture(Components, DensityMixin, PrivatelyScored):  # type: ignore[m
         self.n_iter_, self.n_records_ = result.iterations, float(result.ground.count)
 
     def _known(self, plan: PrivateTables, terms: Terms) -> dict[str, str]:
-        return {"schema": "what each column is, with bounds or categories"}
+        held = ", and what holds between them" * bool(self.schema_.constraints)
+        return {"schema": f"what each column is, with bounds or categories{held}"}
 
     def _known_types(self) -> dict[str, str]:
         kinds = [str(column.dtype) for column in self.schema_.columns]
@@ -351,7 +352,7 @@ class TableMixture(Components, DensityMixin, PrivatelyScored):  # type: ignore[m
         given : mapping, optional
             Conditions on columns: a value, a pair ``(low, high)`` of numbers, dates or times, a
             list of values, or ``None`` (missing). All records meet them, and the other columns are
-            drawn given that they do; nothing is drawn in vain.
+            drawn given that they do; nothing is drawn in vain. A date stands for its first moment.
         missing : bool, default=True
             Whether values may be missing, as in the data; otherwise they are drawn too.
 
@@ -367,23 +368,13 @@ class TableMixture(Components, DensityMixin, PrivatelyScored):  # type: ignore[m
         check_is_fitted(self)
         check_samples(n_samples)
         check_option("library", library, ("polars", "pandas"))
-        rng, given = self._rng(), dict(given or {})
-        allowed: dict[int, NDArray[np.bool_]] = {}
-        for name, condition in given.items():
-            j = self._place(name)
-            allowed[j] = np.zeros(self._state.sizes[j], dtype=bool)
-            allowed[j][self.schema_.find(name, condition)] = True
-        instead: Allowed = {} if missing else self._there(given)
-        cells = self._state.draw(n_samples, rng, allowed, instead)
-        return drawn_frame(self.schema_, cells, given, rng, library)
-
-    def _there(self, given: Mapping[str, Any]) -> dict[int, NDArray[np.bool_]]:
-        """For columns that may be missing, the cells of those that are not."""
-        return {
-            j: np.arange(column.size) < column.size - 1
-            for j, column in enumerate(self.schema_.columns)
-            if column.missing and not (column.name in given and given[column.name] is None)
-        }
+        rng, given, state = self._rng(), dict(given or {}), self._state
+        for name in given:
+            self._place(name)
+        allowed, instead = conditions(self.schema_, given, missing)
+        linked = Constrained(self.schema_, state, given, allowed, instead)
+        cells = state.draw(n_samples, rng, allowed, instead, linked=linked)
+        return drawn_frame(self.schema_, cells, given, rng, library, linked.drawn)
 
     def _without_background(self) -> TableMixture:
         return self
