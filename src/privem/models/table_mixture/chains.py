@@ -208,9 +208,10 @@ class Chain:
             [end[np.minimum(each, size - 1)] for each in at] for end in (self.lows, self.highs)
         )
         loose = list(low), list(high)
+        free = [np.ones(len(each), dtype=bool) for each in at]
         for k, values in known.items():
-            there = ~_is_unknown(values)
-            low[k], high[k] = (np.where(there, values, each[k]) for each in (low, high))
+            free[k] = _is_unknown(values)
+            low[k], high[k] = (np.where(free[k], each[k], values) for each in (low, high))
         pairs = [(c, p) if below else (p, c) for c, p, below in self.edges]
         for _ in self.edges:  # as far as the longest path
             for a, b in pairs:
@@ -218,7 +219,8 @@ class Chain:
                 low[b] = np.where(both, np.maximum(low[b], low[a]), low[b])
                 high[a] = np.where(both, np.minimum(high[a], high[b]), high[a])
         if self.single:
-            low, high = [_up(each) for each in low], [_down(each) for each in high]
+            low = [np.where(each, _up(end), end) for each, end in zip(free, low, strict=True)]
+            high = [np.where(each, _down(end), end) for each, end in zip(free, high, strict=True)]
         # A record that breaks an inequality already leaves nothing between: it goes without.
         sound = np.all([a <= b for a, b in zip(low, high, strict=True)], axis=0)
         low, high = (
@@ -227,7 +229,10 @@ class Chain:
         )
         found = [uniform(a, b, rng) for a, b in zip(low, high, strict=True)]
         if self.single:
-            found = [each.astype(np.float32).astype(np.float64) for each in found]
+            found = [
+                np.where(each, values.astype(np.float32).astype(np.float64), values)
+                for each, values in zip(free, found, strict=True)
+            ]
         # Each exchange leaves fewer values in the wrong order, so that this ends.
         moved = bool(pairs)
         while moved:
