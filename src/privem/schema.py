@@ -18,9 +18,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .data.cells import Cells, for_type
-from .data.columns import Category, Column, Number, refuse_text, wrong
+from .data.columns import Category, Column, Number, wrong
 from .data.constraints import Constraint, check, constraints_of
-from .data.declared import column_of
+from .data.declared import column_of, gaps_of, name_of
 from .data.decode import decode
 from .data.drafts import draft_of, toml_text
 from .data.given import allowed
@@ -104,8 +104,8 @@ class Schema:
                 f"a schema is a mapping from column names, got {type(columns).__name__}: "
                 'Schema({"age": (15, 95), "sex": ["Female", "Male"]})'
             )
-        made = {_name(name): column_of(name, given) for name, given in columns.items()}
-        gaps = _gaps(missing, made)
+        made = {name_of(name): column_of(name, given) for name, given in columns.items()}
+        gaps = gaps_of(missing, made)
         kept = [
             replace(each, missing=each.missing or each.name in gaps)
             for each in made.values()
@@ -361,28 +361,6 @@ class _Lowest:
 
     def random(self, size: int) -> NDArray[np.float64]:
         return np.zeros(size)
-
-
-def _name(name: Any) -> str:
-    if not isinstance(name, str) or not name:
-        raise TypeError(f"names of columns are text, got {name!r}")
-    refuse_text(name, name)
-    if name == "*" or (name.startswith("^") and name.endswith("$")):
-        raise ValueError(f"column {name!r}: polars takes this name for a pattern; rename it")
-    return name
-
-
-def _gaps(missing: Any, columns: Mapping[str, Any]) -> list[str]:
-    """The columns that ``missing`` means."""
-    if isinstance(missing, bool):
-        return list(columns) if missing else []
-    if isinstance(missing, str) or not isinstance(missing, Iterable):
-        raise TypeError(f"missing is a list of column names, or True for all, got {missing!r}")
-    names = list(missing)
-    for name in names:
-        if columns.get(name) is None:
-            raise ValueError(f"missing names {name!r}, which is no column of the schema")
-    return names
 
 
 def _bounded(column: Any, low: float, high: float) -> Column:

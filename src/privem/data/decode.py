@@ -74,7 +74,8 @@ def limits(column: Number | Moment) -> tuple[NDArray[Any], NDArray[Any]]:
     >>> limits(Number("height", 0, 0.3, decimals=1))
     (array([0, 1, 2, 3]), array([0, 1, 2, 3]))
     """
-    starts, last = column.starts, column.high
+    starts: NDArray[Any] = column.starts
+    last: Any = column.high  # known, if there are cells
     if isinstance(column, Number):
         if column.scale is None or column.units is None:
             return starts, np.append(np.nextafter(starts[1:], -np.inf), last)

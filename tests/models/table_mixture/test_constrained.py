@@ -247,6 +247,23 @@ def test_any_chain_is_in_order(bounds, whole, seed):
         assert drawn[name].null_count() == 0
 
 
+def test_numbers_of_so_many_decimals_are_in_order():
+    n = 300
+    least = RNG.integers(0, 900, n)
+    X = pl.DataFrame({"least": least / 100, "most": (least + RNG.integers(0, 99, n)) / 100})
+    two = {"bounds": [0.0, 10.0], "decimals": 2}
+    schema = Schema({"least": two, "most": two}, constraints=["least <= most"])
+    model = TableMixture(schema=schema, n_components=2, random_state=0).fit(X)
+    drawn = model.sample_frame(500, given={"most": (1.005, 3.2)})
+    assert (drawn["least"] <= drawn["most"]).all()
+    assert drawn["most"].is_between(1.01, 3.2).all()
+    assert (drawn * 100 - (drawn * 100).select(pl.all().round())).select(pl.all().abs().max()).row(
+        0
+    ) < (1e-9, 1e-9)
+    filled = model.impute(X.with_columns(least=pl.lit(None, pl.Float64)).head(50))
+    assert (filled["least"] <= filled["most"]).all()
+
+
 def test_a_pair_has_the_law_that_it_should():
     """Two uniform columns given x <= y: the mean of x is a third, of y two thirds.
 
