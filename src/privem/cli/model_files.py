@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +45,17 @@ def check_records(output: Path) -> None:
     if output.suffix not in RECORD_SUFFIXES:
         raise UsageError(f"--output {str(output)!r} must end in {', '.join(RECORD_SUFFIXES)}")
     check_output(output)
+
+
+def refuse_overwriting(written: Mapping[str, Path | None], *read: Path | None) -> None:
+    """Refuse to write what is read, or two things to the same file."""
+    seen = {path.resolve(): "the data" for path in read if path is not None}
+    for option, path in written.items():
+        if path is None:
+            continue
+        if path.resolve() in seen:
+            raise UsageError(f"{option} {str(path)!r} would overwrite {seen[path.resolve()]}")
+        seen[path.resolve()] = option
 
 
 def sample_model(
