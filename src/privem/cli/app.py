@@ -214,6 +214,12 @@ def schema(data: Path, output: Path | None, header: bool | None) -> None:
     metavar="FILE",
 )
 @options.option(
+    "--picture",
+    "Draw the synthetic table beside what was released (.png).",
+    options.PATH,
+    metavar="FILE",
+)
+@options.option(
     "--forecast",
     "Say what to expect of about so many rows, and stop: nothing is read, nothing is spent.",
     click.IntRange(1),
@@ -230,6 +236,7 @@ def synth(
     rows: int | None,
     model_file: Path | None,
     evaluate: Path | None,
+    picture: Path | None,
     forecast: int | None,
     as_json: bool,
     quiet: bool,
@@ -245,7 +252,14 @@ def synth(
     was released, and with nothing else. --evaluate compares with other, public rows.
     """
     from .model_files import refuse_overwriting
-    from .synth import forecasts, make_request, report, report_forecast, synthesize
+    from .synth import (
+        check_picture,
+        forecasts,
+        make_request,
+        report,
+        report_forecast,
+        synthesize,
+    )
 
     if rows is not None and rows < 1:
         raise click.UsageError("--rows must be at least 1")
@@ -260,8 +274,12 @@ def synth(
     check_output(output)
     if model_file is not None:
         check_output(model_file)
-    refuse_overwriting({"--output": output, "--model-file": model_file}, data, evaluate)
-    report(synthesize(request, data, output, rows, model_file, evaluate, quiet), as_json, quiet)
+    if picture is not None:
+        check_picture(picture, request.exact)
+    written = {"--output": output, "--model-file": model_file, "--picture": picture}
+    refuse_overwriting(written, data, evaluate)
+    summary = synthesize(request, data, output, rows, model_file, evaluate, picture, quiet)
+    report(summary, as_json, quiet)
 
 
 @app.command()
@@ -299,9 +317,11 @@ def demo(out: Path, rows: int, seed: int) -> None:
     """Make synthetic people, fit them privately, show what that costs.
 
     Epsilon is 1. For comparison, exact EM and a private single Gaussian are fitted too. Do not do
-    that with real people: here it is allowed because these people do not exist.
+    that with real people: here it is allowed because these people do not exist. A second part does
+    what privem synth does, with a table of mixed columns.
 
-    Writes people.parquet, model.json, synthetic.parquet and demo.png.
+    Writes people.parquet, model.json, synthetic.parquet and demo.png, and table.parquet,
+    synthetic-table.parquet and table.png.
     """
     from ..demo import run_demo
     from .console import emit, show

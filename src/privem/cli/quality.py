@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from ..core import Block, Release, Scratch
 from ..data import Policy, open_table
 from ..models.table_mixture.tables import TablesQuery
+from ..report import Shares, draw_tables
 from ..schema import Schema
 from ..tree import Array
 from .fit import as_table
@@ -98,6 +99,31 @@ def evaluated(model: Any, output: Path, test: Path, header: bool | None) -> dict
         j = model.schema_.names.index(model.target)
         found |= _usefulness(drawn, real, j)
     return found
+
+
+def released_shares(model: Any, releases: Mapping[str, Release[Any]]) -> Shares:
+    """What was released, as shares of the records: noisy, and as private as the model."""
+    count = max(float(model.n_records_), 1.0)
+    sizes = np.cumsum([len(bin_of) for bin_of in model.bins_])[:-1]
+    cells = np.split(releases["cells"].statistics.counts / count, sizes)
+    if "tables" not in releases:
+        return Shares(cells, {})
+    release = releases["tables"]
+    query: TablesQuery = release.query
+    tables = query.split(release.statistics.counts / count)
+    spread = release.spread / count
+    if query.target is not None:
+        spread *= math.sqrt(query.bins[query.target])
+        tables = [table.sum(axis=2) for table in tables]
+    return Shares(cells, dict(zip(query.pairs, tables, strict=True)), spread)
+
+
+def picture(path: Path, model: Any, releases: Mapping[str, Release[Any]], output: Path) -> None:
+    """Draw a synthetic table beside what was released."""
+    drawn = Shares.of(_cells(model.schema_, output), model.schema_, model.bins_)
+    released = released_shares(model, releases)
+    title = f"{output.name}: synthetic records, epsilon {model.privacy_.epsilon:g}"
+    draw_tables(path, model.schema_, model.bins_, released, drawn, title=title)
 
 
 def check_test(schema: Schema, test: Path, header: bool | None) -> None:

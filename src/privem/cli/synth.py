@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +17,14 @@ from ..declaration import declared
 from ..estimator.verbose import watching
 from ..models.table_mixture.forecast import forecast
 from ..models.table_mixture.reading import refuse_open
+from ..report import MissingExtra
 from .console import aligned, emit_json, note, remarks, show, table_of
-from .failures import ExitCode, failing, reading_data, writing_file
+from .failures import ExitCode, check_output, failing, reading_data, writing_file
 from .fit import Request, fit_table
 from .model_files import sample_model
 from .progress import FitProgress
 from .quality import check_test, compared, evaluated
+from .quality import picture as draw_picture
 
 _DISTANCES = ["distance", "of the truth"]
 _MEANINGS = {
@@ -59,6 +62,17 @@ class _Seen:
             self.progress.watch(stage, release)
 
 
+def check_picture(picture: Path, exact: bool) -> None:
+    """Refuse a picture that could not be drawn later."""
+    if picture.suffix != ".png":
+        raise UsageError(f"--picture {str(picture)!r} must end in .png")
+    if exact:
+        raise UsageError("--picture shows what a private fit has released: leave out --exact")
+    if find_spec("matplotlib") is None:
+        raise UsageError(str(MissingExtra("matplotlib", "plot", "pictures")))
+    check_output(picture)
+
+
 def make_request(**asked: Any) -> Request:
     """The fit that is asked for; complains about parameters before any file is touched."""
     if asked.get("schema") is None:
@@ -83,6 +97,7 @@ def synthesize(
     rows: int | None,
     model_file: Path | None,
     evaluate: Path | None,
+    picture: Path | None,
     quiet: bool,
 ) -> dict[str, Any]:
     """Fit, draw, write and compare; a summary as JSON values."""
@@ -122,6 +137,10 @@ def synthesize(
         summary["privacy"] = estimator.privacy_.to_dict()
         quality = compared(estimator, seen.releases, output)
         summary["quality"] = quality.to_dict()
+        if picture is not None:
+            with writing_file(picture):
+                draw_picture(picture, estimator, seen.releases, output)
+            summary["picture"] = str(picture)
     if evaluate is not None:
         with reading_data():
             summary["evaluation"] = evaluated(estimator, output, evaluate, header)
@@ -142,6 +161,7 @@ def report(summary: dict[str, Any], as_json: bool, quiet: bool) -> None:
     held = len(summary["constraints"])
     facts |= {"constraints": f"{held}, kept by every row"} if held else {}
     facts |= {"classes of the model": summary["classes"]}
+    facts |= {"picture": summary["picture"]} if "picture" in summary else {}
     pieces: list[Any] = [f"Wrote {aligned(summary['output'], facts)}\n"]
     if "quality" in summary:
         pieces += _quality(summary["quality"])

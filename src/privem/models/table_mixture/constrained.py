@@ -173,7 +173,7 @@ class Constrained:
         """For each chain, weights of its columns' intervals, (R + 1,) each.
 
         With them columns that inequalities link keep their own laws, as far as inequalities allow
-        (iterative proportional fitting, Deming and Stephan 1940).
+        (iterative proportional fitting).
         """
         found = []
         for chain in self._chains:
