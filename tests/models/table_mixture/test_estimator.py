@@ -395,7 +395,7 @@ def test_odd_values_look_alike_from_outside(capfd):
         city=pl.lit("Ulm"),
         since=pl.lit("31/02/2020 or so"),
         pay=pl.lit(float("inf")),
-        age=pl.lit(-1),
+        age=pl.lit(-1, pl.Int64),
     )
     plain = PEOPLE.with_columns(since=pl.col("since").cast(pl.String))
     said = []
