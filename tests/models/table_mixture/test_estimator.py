@@ -15,6 +15,7 @@ from privem import (
     GaussianMixture,
     KMeans,
     PoissonMixture,
+    RegressionMixture,
     Schema,
     TableMixture,
 )
@@ -375,7 +376,7 @@ def test_what_cannot_be_fitted_is_refused(arguments, words):
 
 
 def test_other_models_name_this_one(tmp_path):
-    """Of categories, dates and gaps, in frames and files. Flags are numbers to other models."""
+    """Of categories, dates and gaps, in frames and files; mixtures of Gaussians of flags too."""
     for column in ("city", "since", "pay"):
         X = PEOPLE.select("age", column)
         X.write_parquet(tmp_path / "x.parquet")
@@ -386,7 +387,14 @@ def test_other_models_name_this_one(tmp_path):
                 with pytest.raises(ValueError, match="TableMixture"):
                     cls(2, epsilon=epsilon, bounds=(0, 100)).fit(rows)
     flags = PEOPLE.select("age", "retired")
-    assert GaussianMixture(1, epsilon=None).fit(flags).sample_frame(5).schema == flags.schema
+    for epsilon in (1.0, None):
+        with pytest.raises(ValueError, match=r"'retired' is declared as yes or no.*TableMixture"):
+            GaussianMixture(2, epsilon=epsilon, bounds=100).fit(flags)
+    # Where nothing shrinks onto a value they are numbers, and an array has no flags.
+    for single in (GaussianMixture(1, epsilon=None), FactorAnalysis(1, epsilon=None)):
+        assert single.fit(flags).sample_frame(5).schema == flags.schema
+    GaussianMixture(2, epsilon=None).fit(flags.to_numpy().astype(float))
+    RegressionMixture(2, epsilon=None).fit(flags, PEOPLE["age"].to_numpy())
 
 
 def test_odd_values_look_alike_from_outside(capfd):
