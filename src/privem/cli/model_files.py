@@ -95,8 +95,9 @@ def sample_model(
 
 def _draws(model: Any, rows: int, rng: np.random.RandomState) -> Iterator[pl.DataFrame]:
     model.random_state = rng
+    draw = model._sampler() if _declaration(model).schema else model.sample_frame
     for start in range(0, rows, _BATCH):
-        yield model.sample_frame(min(_BATCH, rows - start))
+        yield draw(min(_BATCH, rows - start))
 
 
 def score_file(model: Any, data: Path, target: str | None, header: bool | None) -> dict[str, Any]:

@@ -37,7 +37,10 @@ Whole = NDArray[np.int64]
 # What is possible keeps at least this weight, so that it can be drawn if nothing else is left.
 _LEAST = 1e-30
 _AT_A_TIME = 2**21
-_ROUNDS, _NEAR = 40, 2e-3
+# How weights of values are fitted: rounds at most, a distance that is small enough, and how much of
+# each correction is made. All columns are corrected at once: of two that are nearly the same, the
+# whole of it would be twice too much, over and over.
+_ROUNDS, _NEAR, _STEP = 60, 2e-3, 0.85
 
 
 class Constrained:
@@ -193,7 +196,7 @@ class Constrained:
                 ):
                     break
                 for tilt, one, other in zip(tilts, now, wanted, strict=True):
-                    tilt *= np.sqrt(np.clip(other / np.maximum(one, _LEAST), 0.1, 10.0))
+                    tilt *= np.clip(other / np.maximum(one, _LEAST), 0.1, 10.0) ** _STEP
             found.append(tilts)
         return found
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
@@ -25,14 +25,13 @@ from ...parameters import (
     check_samples,
 )
 from ...tree import Array
-from .constrained import Constrained
 from .exact import CountedFit, ExactTables
 from .imputing import imputed, known_cells
 from .log_density import TableLogDensity
 from .model import TableState
 from .plan import PrivateTables
 from .reading import completed, refuse_open, schema_of
-from .values import conditions, drawn_frame, law_frame, marginal_frame
+from .values import law_frame, marginal_frame, sampler
 
 
 @dataclass(repr=False, eq=False, kw_only=True)
@@ -368,13 +367,13 @@ class TableMixture(Components, DensityMixin, PrivatelyScored):  # type: ignore[m
         check_is_fitted(self)
         check_samples(n_samples)
         check_option("library", library, ("polars", "pandas"))
-        rng, given, state = self._rng(), dict(given or {}), self._state
-        for name in given:
+        for name in given or ():
             self._place(name)
-        allowed, instead = conditions(self.schema_, given, missing)
-        linked = Constrained(self.schema_, state, given, allowed, instead)
-        cells = state.draw(n_samples, rng, allowed, instead, linked=linked)
-        return drawn_frame(self.schema_, cells, given, rng, library, linked.drawn)
+        return sampler(self.schema_, self._state, self._rng(), given, missing, library)(n_samples)
+
+    def _sampler(self) -> Callable[[int], Any]:
+        """Draws so many records at a time; what constraints need is computed once."""
+        return sampler(self.schema_, self._state, self._rng())
 
     def _without_background(self) -> TableMixture:
         return self

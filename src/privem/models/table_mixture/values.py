@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,8 @@ from ...data.decode import decode
 from ...data.given import spans, within
 from ...schema import Schema
 from ...tree import Array
-from .model import Allowed, Cells
+from .constrained import Constrained
+from .model import Allowed, Cells, TableState
 
 
 def cell_names(schema: Schema, column: str) -> list[str]:
@@ -45,7 +46,27 @@ def marginal_frame(schema: Schema, columns: Sequence[str], law: Array) -> pl.Dat
     return pl.DataFrame([*found, pl.Series("probability", law.ravel())])
 
 
-def conditions(schema: Schema, given: Mapping[str, Any], missing: bool) -> tuple[Allowed, Allowed]:
+def sampler(
+    schema: Schema,
+    state: TableState,
+    rng: np.random.Generator,
+    given: Mapping[str, Any] | None = None,
+    missing: bool = True,
+    library: str = "polars",
+) -> Callable[[int], Any]:
+    """Draws frames of so many records, given conditions and constraints."""
+    asked = dict(given or {})
+    allowed, instead = _conditions(schema, asked, missing)
+    linked = Constrained(schema, state, asked, allowed, instead)
+
+    def draw(n: int) -> Any:
+        cells = state.draw(n, rng, allowed, instead, linked=linked)
+        return _drawn_frame(schema, cells, asked, rng, library, linked.drawn)
+
+    return draw
+
+
+def _conditions(schema: Schema, given: Mapping[str, Any], missing: bool) -> tuple[Allowed, Allowed]:
     """Cells that conditions allow; and, where no value may be missing, those that are not."""
     allowed: dict[int, NDArray[np.bool_]] = {}
     for name, condition in given.items():
@@ -65,7 +86,7 @@ def present(schema: Schema, but: Collection[str] = ()) -> Allowed:
     }
 
 
-def drawn_frame(
+def _drawn_frame(
     schema: Schema,
     cells: Cells,
     given: Mapping[str, Any],
