@@ -261,9 +261,20 @@ def test_half_octaves_are_what_they_say() -> None:
 def test_places_are_found_to_a_part_in_a_billion(value: float) -> None:
     x = np.full((1000, 1), value)
     widths = cell_widths(histogram(OctaveQuery(np.zeros(1)), x), 1.0)
-    place = places(histogram(PlaceQuery(widths), x), widths, 1000.0)
+    place = places(histogram(PlaceQuery(widths), x), widths, 1000.0, 1.0)
     assert abs(place[0] - value) <= widths[0] / 2 <= max(abs(value), 2.0**-96) * 2.0**-27
     assert histogram(PlaceQuery(widths), x).size == LEVELS * LEVEL_CELLS
+
+
+@pytest.mark.parametrize("missing", [0.0, 0.3, 0.6, 0.7])
+def test_missing_values_make_up_no_bulk(missing: float) -> None:
+    rng = np.random.default_rng(2)
+    x = rng.uniform(1950, 2025, (20_000, 1))
+    x[rng.random(len(x)) < missing] = np.nan
+    widths = cell_widths(histogram(OctaveQuery(np.zeros(1)), x), 1.0)
+    grids = histogram(PlaceQuery(widths), x)
+    assert grids.sum() == LEVELS * np.isfinite(x).sum()
+    assert 1950 < places(grids, widths, 20_000.0, 20.0)[0] < 2025
 
 
 def test_any_histogram_gives_bounds_that_are_bounds() -> None:
@@ -274,7 +285,7 @@ def test_any_histogram_gives_bounds_that_are_bounds() -> None:
             grids = shift + scale * rng.standard_normal((3, LEVELS, LEVEL_CELLS))
             widths = cell_widths(octaves, 1.0)
             assert (widths > 0).all()
-            place = places(grids, widths, 100.0)
+            place = places(grids, widths, 100.0, 1.0)
             for records in (1.0, 1e3, 1e9):
                 found = ends(octaves, 1.0, records, place, widths)
                 assert (found.low < found.high).all()

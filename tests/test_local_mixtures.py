@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from sklearn.base import clone
 
-from privem import CategoricalMixture, RegressionMixture, load
+from privem import CategoricalMixture, RegressionMixture, TableMixture, load
 from privem.audit import audit_model_file, recount
 from privem.blocks.bounded_sums import Cell
 from privem.blocks.sensitivity import MomentWeights
@@ -26,6 +26,7 @@ from privem.models.gaussian_mixture.model import Mixture
 from privem.models.gaussian_mixture.query import BoundedQuery
 from privem.models.regression_mixture.directions import ResidualDirections
 from privem.models.regression_mixture.model import Bounded, RegressionQuery, Regressions
+from privem.models.table_mixture.tables import CellCountsQuery, TablesQuery, all_pairs
 from privem.noise.discrete import Discrete
 from privem.run import Record, Recorded, run
 from privem.tree import ravel
@@ -36,7 +37,7 @@ from .models.test_sensitivity import nasty, region_of, seeds
 
 SIZES = (2, 3, 2)
 Q = 3
-KINDS = ("classes", "pairs", "regressions", "residuals", "frame")
+KINDS = ("classes", "pairs", "cells", "tables", "regressions", "residuals", "frame")
 every_kind = pytest.mark.parametrize("kind", KINDS)
 DEVICE = Discrete(4.0, "replace-one", 1.0)
 
@@ -45,9 +46,18 @@ def asked(kind: str, seed: int) -> tuple[Personal, np.ndarray]:
     """What the two fits ask devices, and records that try to be far apart."""
     rng = np.random.default_rng(seed)
     region = region_of("box", Q)
+    if kind in ("cells", "tables"):
+        inner: Any = CellCountsQuery(SIZES, 1.0)
+        if kind == "tables":
+            target = (None, 1)[seed % 2]
+            maps = ((0, 1), (0, 1, 1), (1, 0))
+            inner = TablesQuery(maps, all_pairs(3, target), target, 1.0)
+        X = codes_of(SIZES, 25, rng)
+        X[:3] = [[np.nan, np.inf, -np.inf], [1e300, -7.0, 0.5], [-1.0, -1.0, -1.0]]
+        return Personal(inner, len(SIZES), Cell(1, 4)), X
     if kind in ("classes", "pairs"):
         state = classes_of(SIZES, 2, rng, float(rng.choice([1.0, 0.01])))
-        inner: Any = ClassQuery(state, SIZES, 1.0) if kind == "classes" else PairsQuery(SIZES, 1.0)
+        inner = ClassQuery(state, SIZES, 1.0) if kind == "classes" else PairsQuery(SIZES, 1.0)
         return Personal(inner, len(SIZES), Cell(1, 4)), codes_of(SIZES, 25, rng)
     state = regressions_of(region, 2, rng, float(rng.choice([1.0, 1e-2])))
     w = MomentWeights.balanced(Q, clip_radius(Q, 0.1))
@@ -191,6 +201,7 @@ MODELS = [
     RegressionMixture(2, **LIMITS, **{**LOCAL, "epsilon": 0.1}),
     RegressionMixture(1, **LIMITS, n_iter=1, **LOCAL),
     RegressionMixture(2, **LIMITS, n_iter=2, **START, accountant="zcdp", **LOCAL),
+    TableMixture(schema=[0, 1], **LOCAL),
 ]
 every_model = pytest.mark.parametrize("model", MODELS, ids=lambda m: repr(m).replace("\n", ""))
 
@@ -209,7 +220,7 @@ def lines(n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def data_for(model: Any, n: int, seed: int = 0) -> tuple[Any, ...]:
-    return (likes(n, seed),) if isinstance(model, CategoricalMixture) else lines(n, seed)
+    return lines(n, seed) if isinstance(model, RegressionMixture) else (likes(n, seed),)
 
 
 @every_model
@@ -292,6 +303,10 @@ def test_memory_does_not_grow_with_people(monkeypatch):
         (MODELS[2], {"trust": "nobody"}, {}, "trust must be one of"),
         (MODELS[0], {"epsilon": None}, {}, "is for private fits"),
         (MODELS[2], {"epsilon": None}, {}, "is for private fits"),
+        (MODELS[6], {"epsilon": None}, {}, "is for private fits"),
+        (MODELS[6], {"trust": "nobody"}, {}, "trust must be one of"),
+        (MODELS[6], {}, {"sample_weight": np.ones(20)}, "no groups and no sample weights"),
+        (MODELS[6], {}, {"groups": np.arange(20)}, "no groups and no sample weights"),
         (MODELS[2], {"bounds": None}, {}, "needs bounds and target_bounds"),
         (MODELS[2], {"target_bounds": None}, {}, "needs bounds and target_bounds"),
         (MODELS[0], {}, {"sample_weight": np.ones(20)}, "no groups and no sample weights"),
@@ -342,6 +357,14 @@ def test_local_classes_beat_a_single_one(seeded):
     single = CategoricalMixture(1, categories=[0, 1], epsilon=None).fit(test)
     model = clone(MODELS[0]).fit(likes(15_000, 1))
     assert model.score(test) > single.score(test) + 0.25
+
+
+def test_local_tables_beat_independent_columns(seeded):
+    """At epsilon 4; the gain was between 0.34 and 0.43 in 60 fits with other noise."""
+    test = likes(20_000, 9)
+    columns = TableMixture(schema=[0, 1], n_components=1, epsilon=None).fit(test)
+    model = clone(MODELS[6]).fit(likes(15_000, 1))
+    assert model.score(test) > columns.score(test) + 0.25
 
 
 def test_local_regressions_beat_a_single_one(seeded):

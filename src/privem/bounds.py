@@ -61,7 +61,7 @@ def estimated(outside: float) -> str:
 
 
 class BoundsNotFound(ValueError):
-    """A private fit has stopped: bounds that nobody gave could not be found.
+    """A private fit has stopped: bounds or categories that nobody gave could not be found.
 
     It says so from what was released, and has released nothing else.
 
@@ -69,7 +69,7 @@ class BoundsNotFound(ValueError):
     ----------
     message : str
     columns : tuple of str
-        Those without bounds.
+        Those without bounds or categories.
     spent, delta : float
         What the releases so far cost: epsilon, at delta.
 
@@ -189,7 +189,7 @@ def box(
     release = yield Stage(PlaceQuery(finest), noise["place"], "place")
     if wanted.weighted:
         records = max(float(release.statistics.counts.sum()) / (d * LEVELS), 1.0)
-    place = places(release.statistics.counts, finest, records)
+    place = places(release.statistics.counts, finest, records, release.spread)
     release = yield Stage(OctaveQuery(place), noise["ends"], "ends")
     counts, spread = release.statistics.counts, release.spread
     seen = ends(counts, spread, records, place, finest)

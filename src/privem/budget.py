@@ -65,11 +65,15 @@ class Part:
         Of the whole budget; shares sum to one. (Of mu^2 or rho: what Gaussian noise adds up in.)
     releases : sequence of (kind, dimension)
         The releases among which the share is divided evenly.
+    failure : float
+        What they add to delta: the probability that their noise hides nothing, as that of a
+        threshold (:mod:`privem.blocks.thresholds`).
     """
 
     name: str
     share: float
     releases: Sequence[tuple[str, int]]
+    failure: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -155,17 +159,16 @@ def _event(part: Part, base: float) -> Event:
     counts: dict[tuple[str, int], int] = {}
     for release in part.releases:
         counts[release] = counts.get(release, 0) + 1
-    return Composed(
-        tuple(
-            (
-                Gaussian(multiplier, dimension, _STEPS)
-                if kind == "gaussian"
-                else Laplace(multiplier, dimension),
-                count,
-            )
-            for (kind, dimension), count in counts.items()
+    noise: list[tuple[Event, int]] = [
+        (
+            Gaussian(multiplier, dimension, _STEPS)
+            if kind == "gaussian"
+            else Laplace(multiplier, dimension),
+            count,
         )
-    )
+        for (kind, dimension), count in counts.items()
+    ]
+    return Composed((*noise, (Failure(part.failure), 1)) if part.failure else tuple(noise))
 
 
 @dataclass(frozen=True)

@@ -122,6 +122,8 @@ class Spent:
     steps: int
     cell: int | None = None
     """The cell of a random partition it was about; ``None``: about everyone."""
+    failure: float = 0.0
+    """The probability, charged to delta, that the noise hides nothing: that of a threshold."""
 
     @property
     def scale(self) -> float:

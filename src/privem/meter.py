@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 from .accounting import Event, Failure, Gaussian, Laplace, NoPrivacy, compose, epsilon
 from .core import Spent, Stage
@@ -16,6 +17,8 @@ class BudgetExceeded(RuntimeError):
 
 def event_of(spent: Spent) -> Event:
     """The privacy event of one group of a release."""
+    if spent.failure:
+        return compose(event_of(replace(spent, failure=0.0)), Failure(spent.failure))
     if spent.kind == "gaussian":
         return Gaussian(spent.multiplier, spent.dimension, spent.steps)
     if spent.kind == "laplace":

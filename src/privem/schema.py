@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .data.cells import Cells, for_type
-from .data.columns import Category, Column, Number, wrong
+from .data.columns import Category, Column, Number, bounded, wrong
 from .data.constraints import Constraint, check, constraints_of
 from .data.declared import column_of, gaps_of, name_of
 from .data.decode import decode
@@ -32,7 +32,8 @@ class Schema:
     """What the columns of a table are: bounds, categories, flags, dates, with or without gaps.
 
     Everything in a schema is public: write down what is known without looking at the rows, such as
-    the answers that a form allows. Values beyond the bounds count as the nearest bound; a private
+    the answers that a form allows. What nobody knows may be left open, and a private fit finds and
+    publishes it. Values beyond the bounds count as the nearest bound; a private
     fit counts a category that is not declared as the first one or, if the column may have gaps, as
     missing, and an exact fit refuses it.
 
@@ -49,14 +50,16 @@ class Schema:
           written. Those with an offset (``Z``) are UTC, in which zoned times are compared.
         - ``["Female", "Male"]``: categories, text or numbers, at least two.
         - ``bool``: yes or no.
-        - ``int`` or ``float``: numbers whose bounds are to be estimated privately.
-        - ``str``: categories that are to be found privately.
+        - ``int`` or ``float``: numbers whose bounds a private fit finds, out of its budget.
+        - ``str``: text whose categories a private fit finds, those that many records have; all
+          others count as one more category.
         - ``None``: the column is left out.
         - A mapping, as in files: ``{"type": "int", "bounds": [0, 90], "missing": True}`` or
           ``{"categories": [...]}``. Types are ``int``, ``float``, ``bool``, ``str``, ``date``,
-          ``datetime`` and ``skip``. Numbers may have ``decimals``, so many digits behind the
-          point, also in synthetic tables. Dates have a ``format`` (``"%m/%d/%Y"``) if they are text
-          that is written otherwise than 2025-01-31, 2025/01/31, 31.01.2025 or 31 jan 2025.
+          ``datetime`` and ``skip``. With ``"others": True``, the last of the ``categories`` stands
+          for all values that are not listed. Numbers may have ``decimals``, so many digits behind
+          the point, also in synthetic tables. Dates have a ``format`` (``"%m/%d/%Y"``) if they are
+          text that is written otherwise than 2025-01-31, 2025/01/31, 31.01.2025 or 31 jan 2025.
     missing : iterable of str or bool, default=()
         Names of columns in which values may be missing; ``True``: all of them. Gaps in other
         columns are refused.
@@ -192,11 +195,18 @@ class Schema:
         Schema({'age': (int, 0, 100), 'height': float})
         """
         self._refuse_others(bounds, self.without_bounds, "bounds")
-        filled = [_bounded(c, *bounds[c.name]) if c.name in bounds else c for c in self.columns]
+        filled = [
+            bounded(c, *bounds[c.name]) if isinstance(c, Number) and c.name in bounds else c
+            for c in self.columns
+        ]
         return self._with(filled)
 
-    def with_categories(self, categories: Mapping[str, Sequence[Any]]) -> Schema:
+    def with_categories(
+        self, categories: Mapping[str, Sequence[Any]], others: bool = False
+    ) -> Schema:
         """The schema with categories for columns that had none.
+
+        ``others``: the last one of each column stands for all values that are not listed.
 
         Examples
         --------
@@ -204,10 +214,10 @@ class Schema:
         Schema({'city': ['Bonn', 'Cork']})
         """
         self._refuse_others(categories, self.without_categories, "categories")
-        named = {name: tuple(values) for name, values in categories.items()}
-        return self._with(
-            [_listed(c, named[c.name]) if c.name in named else c for c in self.columns]
-        )
+        found: dict[str, Any] = {name: self[name] for name in categories}
+        for name, values in categories.items():
+            found[name] = replace(found[name], values=tuple(values), others=others)
+        return self._with([found.get(c.name, c) for c in self.columns])
 
     @staticmethod
     def _refuse_others(given: Mapping[str, Any], open_: Sequence[str], what: str) -> None:
@@ -361,18 +371,6 @@ class _Lowest:
 
     def random(self, size: int) -> NDArray[np.float64]:
         return np.zeros(size)
-
-
-def _bounded(column: Any, low: float, high: float) -> Column:
-    """A column of numbers with bounds that were found; whole ones just outside of them."""
-    if column.whole:
-        low, high = int(np.floor(low)), int(np.ceil(high))
-    return replace(column, low=low, high=high)  # type: ignore[no-any-return]
-
-
-def _listed(column: Any, values: tuple[Any, ...]) -> Column:
-    """A column with categories that were found."""
-    return replace(column, values=values)  # type: ignore[no-any-return]
 
 
 def _schema_path(path: str | os.PathLike[str]) -> Path:

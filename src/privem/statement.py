@@ -64,7 +64,8 @@ class Statement:
     releases : sequence of ReleaseRecord
         Everything that left the data, in order.
     failure : float
-        The part of delta for the event that a bound on the number of records fails.
+        The part of delta for the event that a bound on the number of records fails. Releases with a
+        threshold list a part of their own.
     public : dict
         What was taken as public knowledge.
     trust : {"central", "local"}
@@ -163,6 +164,9 @@ class Statement:
             del values["subject"]
         if self.shares is None:
             del values["shares"]
+        for group in (group for record in values["releases"] for group in record["groups"]):
+            if not group["failure"]:  # as before any release had a threshold
+                del group["failure"]
         return values
 
     @classmethod

@@ -141,10 +141,45 @@ def test_nothing_is_spent_where_something_is_wrong(folder, monkeypatch):
         (["synth", "people.csv", "--schema", "schema.toml", "--forecast", "9", "--exact"], "noise"),
         (["synth", "people.csv", "--schema", "none.toml", "-o", "out.csv"], "none.toml"),
         (["synth", "people.csv", "--schema", "schema.toml", "-o", "people.csv"], "overwrite"),
-        (["fit", "people.csv", "-m", "table", "-o", "m.json"], "needs schema="),
+        (["fit", "people.csv", "-m", "table", "-o", "m.json"], "needs --schema"),
         (["fit", "people.csv", "-m", "table", "--schema", "schema.toml", "--columns", "age", "-o",
           "m.json"], "a schema says"),
     ],
 )  # fmt: skip
 def test_bad_usage_is_refused(folder, words, why):
     assert why in run(folder, *words, code=2).output
+
+
+def test_noise_from_peoples_own_devices(folder):
+    said = json.loads(
+        run(
+            folder, "fit", "people.csv", "-m", "table", "--header", "--schema", "schema.toml",
+            "--trust", "local", "--target", "retired", "-o", "model.json", "--json",
+        ).stdout
+    )  # fmt: skip
+    assert said["privacy"]["trust"] == "local"
+
+
+def test_bounds_and_categories_that_a_schema_leaves_open(folder):
+    n = 6000
+    age = RNG.integers(18, 90, n)
+    people = pl.DataFrame({"age": age, "city": RNG.choice(["Bonn", "Cork"], n)})
+    people.write_parquet(folder / "more.parquet")
+    draft = run(folder, "schema", "more.parquet").stdout
+    assert "a private fit finds them, out of its budget" in draft
+    open_ = draft.replace(', bounds = "?"', "").replace('categories = "?"', 'type = "str"')
+    (folder / "open.toml").write_text(open_.replace('missing = "?"', "missing = false"))
+    said = json.loads(
+        run(
+            folder, "synth", "more.parquet", "--schema", "open.toml", "-o", "out.csv", "--json",
+            "--epsilon", "4", "--model-file", "model.json",
+        ).stdout
+    )  # fmt: skip
+    assert said["quality"]["pairs"]["tables"] == 1
+    assert "estimated from noisy histograms" in said["statement"]
+    assert set(pl.read_csv(folder / "out.csv")["city"]) <= {"Bonn", "Cork", "other"}
+    run(folder, "audit", "model.json")
+    people.head(50).write_parquet(folder / "few.parquet")
+    few = run(folder, "synth", "few.parquet", "--schema", "open.toml", "-o", "out.csv", code=3)
+    assert "too few to find bounds of column age" in few.stderr
+    assert "give bounds in the schema" in few.stderr

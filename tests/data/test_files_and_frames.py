@@ -6,10 +6,10 @@ import pytest
 
 from privem import FactorAnalysis, GaussianMixture, KMeans
 from privem.data import read_file, read_rows, read_table
-from privem.data.lazy import _BATCH
+from privem.data.lazy import BATCH
 
 NAMES = ["age", "height", "weight"]
-N = 2 * _BATCH + 977  # more than two batches, and a rest
+N = 2 * BATCH + 977  # more than two batches, and a rest
 
 
 def heaps(n):

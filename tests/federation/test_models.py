@@ -68,6 +68,24 @@ def test_weights_stay_with_their_rows(case):
     assert_same(central, fit(case.model(epsilon=None), federation))
 
 
+def test_weights_of_arrays_and_files(tmp_path):
+    """They are given with the rows, or by themselves, or as the name of a column."""
+    weight, X = np.linspace(0.1, 3.0, 600), SYMMETRIC.data()[0]
+    frame = pl.DataFrame(X, schema=["a", "b", "c"]).with_columns(w=weight)
+    for i in range(3):
+        frame[i::3].write_parquet(tmp_path / f"{i}.parquet")
+    found = []
+    for given in (
+        [Party(ArrayRows(X[i::3], weight[i::3]), f"{i}") for i in range(3)],
+        [Party(X[i::3], f"{i}", sample_weight=weight[i::3]) for i in range(3)],
+        [Party(tmp_path / f"{i}.parquet", f"{i}", sample_weight="w") for i in range(3)],
+    ):
+        assert all(party.weighted for party in given)
+        found.append(SYMMETRIC.model(epsilon=None).fit(Federation(given, protection="plain")))
+    for model in found[1:]:
+        np.testing.assert_array_equal(model.mean_, found[0].mean_)
+
+
 def fit_weighted(case, X, y, weight):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -204,7 +222,7 @@ def test_undeclared_values_are_refused_exactly_and_nothing_is_said_privately():
     )
     with pytest.raises(PartyRefused) as caught:
         CLASSES.model(epsilon=None).fit(federation)
-    assert "none of the categories" in str(caught.value)
+    assert "not among those agreed on" in str(caught.value)
     assert "perhaps" not in str(caught.value)
     assert CLASSES.model(epsilon=4.0, n_iter=2).fit(federation).privacy_.spent <= 4.0
 

@@ -190,7 +190,8 @@ def test_histograms(neighbours: str, seed: int, d: int) -> None:
     X = np.concatenate([X[::2], X[:3] * 2.0**-45, X[:3] * 1e12])
     X[0] = 1e9  # far from the others
     place = PlaceQuery(2.0 ** rng.integers(-42, 20, d))
-    assert (vectors(place, X).sum(axis=1) == LEVELS * d).all()
+    there = (~np.isnan(X)).sum(axis=1)
+    assert (vectors(place, X).sum(axis=1) == LEVELS * there).all()
     worst(place, vectors(place, X), neighbours)
     octave = OctaveQuery(rng.standard_normal(d) * 1e3)
     assert worst(octave, vectors(octave, X), neighbours) > 0.99

@@ -12,7 +12,7 @@ import numpy as np
 
 from ..declaration import declarations, declared
 from .fits import FitAudit, audit_fit, watched_fit
-from .neighbours import SAMPLES, Dataset, attacks, weak_point
+from .neighbours import SAMPLES, Dataset, Pair, attacks, weak_point
 from .recount import recount
 from .releases import ReleaseAudit, audit_release, random_sum
 from .report import AuditReport, Finding
@@ -81,14 +81,21 @@ def audit_model(
 
 
 def _releases(name: str, neighbours: str, draws: int, alpha: float, d: int) -> list[Finding]:
-    """Every release of a fit, on every attack; what passed is summed up in one line per release."""
+    """Every release of a fit, on every attack; what passed is summed up in one line per release.
+
+    Also on the model's weak point, which may have more columns, and so other questions.
+    """
     findings: list[Finding] = []
-    pairs = attacks(neighbours, d + declared(name).target)
-    for more in (
-        ({},) if declared(name).categories or declared(name).schema else ({}, {"bounds": None})
-    ):
-        # Bounds are found of many records only; their queries are audited on few, as all are.
-        data = Dataset(np.tile(pairs[1].data.X, (_TIMES, 1))) if more else pairs[1].data
+    pairs, weak = attacks(neighbours, d + declared(name).target), weak_point(name, neighbours)
+    # Bounds are found of many records only; their queries are audited on few, as all are.
+    many = Dataset(np.tile(pairs[1].data.X, (_TIMES, 1)))
+    cases: list[tuple[Dataset, list[Pair], dict[str, Any]]] = [
+        (pairs[1].data, pairs, {}),
+        (weak.data, [weak], {}),
+    ]
+    if not (declared(name).categories or declared(name).schema):
+        cases.append((many, pairs, {"bounds": None}))
+    for data, pairs, more in cases:
         _, transcript = watched_fit(tiny(name, neighbours=neighbours, **more), data)
         for stage, _ in transcript.entries:
             query: Any = stage.query

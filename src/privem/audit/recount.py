@@ -81,7 +81,7 @@ def recount(statement: Any, title: str = "the statement") -> Recount:
     named = list(_groups(values))
     groups = dearest_cell(group for _, group in named)
     claimed, delta = float(values["epsilon"]), float(values["delta"])
-    spent, failure = float(values["spent"]), float(values.get("failure", 0.0))
+    spent, failure = float(values["spent"]), _failure(values)
     findings = [_terms(values), *(_sound(name, group) for name, group in named)]
     claim = Claim.of(groups)
     left = delta - failure
@@ -119,9 +119,15 @@ def _groups(values: Mapping[str, Any]) -> Iterator[tuple[str, Spent]]:
             yield f"{record['name']} / {group['name']}", made
 
 
+def _failure(values: Mapping[str, Any]) -> float:
+    """What of delta is set aside: for the number of records, and for thresholds."""
+    thresholds = [getattr(group, "failure", 0.0) for _, group in _groups(values)]
+    return float(values.get("failure", 0.0)) + math.fsum(thresholds)
+
+
 def _terms(values: Mapping[str, Any]) -> Finding:
     epsilon, delta = float(values["epsilon"]), float(values["delta"])
-    failure = float(values.get("failure", 0.0))
+    failure = _failure(values)
     unit, neighbours = values["unit"], values["neighbours"]
     expected = {
         f"epsilon is {epsilon}": math.isfinite(epsilon) and epsilon > 0,

@@ -48,6 +48,9 @@ _MARGIN, _FARTHEST = 0.5, 6.0
 _MIRRORED = 0.2
 # The part of the records that shows where the bulk is.
 _BULK = 0.5
+# Values are missing where counts fall short by so many deviations of their noise; and the smallest
+# part of the records that others are taken for.
+_THERE, _FEWEST = 4.0, 0.25
 
 
 @dataclass(frozen=True)
@@ -71,9 +74,16 @@ def cell_widths(octaves: Array, spread: float) -> Array:
     return np.asarray(2.0 ** (octave + 2) / LEVEL_CELLS / FINEST)
 
 
-def places(grids: Array, finest: Array, records: float) -> Array:
-    """A point in the bulk of each column, (d,), from counts (d, grids, cells)."""
-    return np.array([_place(*column, records) for column in zip(grids, finest, strict=True)])
+def places(grids: Array, finest: Array, records: float, spread: float) -> Array:
+    """A point in the bulk of each column, (d,), from counts (d, grids, cells).
+
+    Records whose value is missing are in no cell. Where counts say that there are many such, half
+    of the others make the bulk.
+    """
+    noise = spread * math.sqrt(LEVELS * LEVEL_CELLS) / LEVELS
+    there = grids.sum(axis=(1, 2)) / LEVELS + _THERE * noise
+    there = np.clip(there, _FEWEST * records, records)
+    return np.array([_place(*column) for column in zip(grids, finest, there, strict=True)])
 
 
 def _place(grids: Array, finest: float, records: float) -> float:

@@ -171,8 +171,8 @@ class PlaceQuery(_Counts):
     width : array of shape (d,)
         Of the finest cells; powers of two.
 
-    Sensitivity. A record adds one to one cell of each grid of each feature: sqrt(6 d). Replacing it
-    moves one count in each: sqrt(12 d).
+    Sensitivity. A record adds at most one to one cell of each grid of each feature: sqrt(6 d).
+    Replacing it moves two counts in each: sqrt(12 d).
     """
 
     width: Array
@@ -182,10 +182,14 @@ class PlaceQuery(_Counts):
     travels = ("width",)
 
     def __call__(self, block: Block, scratch: Scratch) -> Histogram:
-        """Count a block. What is not finite, or too far off to tell, counts as zero."""
+        """Count a block. NaN counts nowhere, and infinity or what is too far off as zero.
+
+        So values that are missing do not make up a bulk.
+        """
         x = scratch.take("place", block.X.shape)
         with np.errstate(over="ignore", invalid="ignore"):
             np.divide(block.X, self.width, out=x)
+        gap = np.isnan(x)
         np.rint(x, out=x)
         x[~(np.abs(x) < 2.0**62)] = 0.0
         fine = x.astype(np.int64)
@@ -193,7 +197,8 @@ class PlaceQuery(_Counts):
         for level in range(LEVELS):
             shift = _LEVEL_BITS * (LEVELS - 1 - level)
             cell = (fine + ((1 << shift) >> 1)) >> shift
-            counts[:, level] = _counted(cell & (LEVEL_CELLS - 1), LEVEL_CELLS)
+            cell = np.where(gap, LEVEL_CELLS, cell & (LEVEL_CELLS - 1))
+            counts[:, level] = _counted(cell, LEVEL_CELLS + 1)[:, :-1]
         return Histogram(counts)
 
     def groups(self, neighbours: str) -> list[Group]:

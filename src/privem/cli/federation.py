@@ -15,7 +15,7 @@ from .option_values import read_limit, reading
 # The settings of privem fit that a federation knows.
 _SETTINGS = (
     *("components", "covariance_type", "noise_variance", "method", "max_iter", "tol"),
-    *("random_state", "epsilon", "delta", "neighbours", "n_iter"),
+    *("random_state", "epsilon", "delta", "neighbours", "n_iter", "target"),
 )
 
 
@@ -76,6 +76,11 @@ def key(folder: Path, name: str) -> None:
 @options.offer(
     "categories",
     "The categories of a column, for every column, instead of --bound: for models of categories.",
+)
+@options.offer(
+    "schema",
+    "What the columns are, instead of --bound: a .toml or .json file, for mixed tables. Numbers "
+    "are declared as int or float, as no table is at hand.",
 )
 @options.option("--rows", "Public bound on the number of records.", click.IntRange(1))
 @options.option("--dropouts", "How many parties may be missing.", click.IntRange(0), default=0)
@@ -183,15 +188,15 @@ def run(
     """Fit a model over all parties and save it.
 
     FOLDER is the server's. If the fit stops in the middle, run the same command again: it goes on
-    after the last finished round, and nothing is asked or paid for twice. The target and the
-    categories were agreed on in privem federate init.
+    after the last finished round, and nothing is asked or paid for twice. The target of a
+    regression, categories and a schema were agreed on in privem federate init.
     """
     from .federation_folders import agreed
     from .federation_run import fit_parties
     from .fit import Request
     from .summary import report_fit
 
-    request = Request.of(**asked | agreed(folder, asked["model"]))
+    request = Request.of(**asked | agreed(folder, asked["model"], asked["target"]))
     request.estimator()  # Complains about parameters before anybody is asked.
     estimator, summary = fit_parties(folder, request, check_output(output), patience, new, quiet)
     report_fit(request.model, estimator, summary | {"output": str(output)}, as_json, quiet)

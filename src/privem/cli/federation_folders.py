@@ -23,10 +23,12 @@ from ..federation.flower.folders import (
     split_address,
 )
 from ..federation.party.party import account_of
-from ..federation.party.rows import code_bounds
+from ..federation.party.rows import as_agreed, cell_bounds, code_bounds, typed
 from ..federation.primitives import Identity
+from ..schema import Schema
 from .console import aligned
 from .failures import ExitCode, failing
+from .fit import read_schema
 from .options import in_words
 
 
@@ -69,9 +71,9 @@ def set_up(
     """Make a federation's folders; what was agreed."""
     if len(set(parties)) != len(parties) or {"server"} & set(parties):
         raise UsageError("--party takes a different name each time, and not 'server'")
-    target, said = terms["target"], ("bounds", "columns", "target", "categories")
-    names, low, high, kinds = _columns(*(terms.pop(name) for name in said))
-    terms |= {"target": target is not None, "categories": kinds, "low": low, "high": high}
+    target, said = terms["target"], ("bounds", "columns", "target", "categories", "schema")
+    names, found = _columns(*(terms.pop(name) for name in said))
+    terms |= {"target": target is not None, **found}
     terms["rows"] = None if rows is None else float(rows)
     with reading_folder():
         # What cannot work is refused before any file is made.
@@ -107,15 +109,27 @@ def _columns(
     columns: Sequence[str] | None,
     target: str | None,
     categories: Mapping[str, Sequence[str]],
-) -> tuple[list[str], Any, Any, Any]:
-    """Names of the columns, a target's last; their bounds; and their categories."""
+    schema: Path | None,
+) -> tuple[list[str], dict[str, Any]]:
+    """Names of the columns, a target's last; and what the agreement says of them."""
+    if schema is not None:
+        if bounds or columns or target or categories:
+            raise UsageError(
+                "--schema names the columns; leave out --bound, --columns, --category and "
+                "--target, which privem federate run takes"
+            )
+        with failing(ExitCode.USAGE, ValueError):
+            known = typed(read_schema(schema))
+        low, high = cell_bounds(as_agreed(known))
+        return known.names, {"low": low, "high": high, "schema": as_agreed(known)}
     if categories:
         if bounds or columns or target:
             raise UsageError(
                 "--category names the columns; leave out --bound, --columns and --target"
             )
         kinds = tuple(tuple(part) for part in categories.values())
-        return list(categories), *code_bounds(kinds), kinds
+        low, high = code_bounds(kinds)
+        return list(categories), {"low": low, "high": high, "categories": kinds}
     if bounds and columns:
         raise UsageError("--bound names the columns; leave out --columns")
     names = list(columns or bounds)
@@ -124,9 +138,9 @@ def _columns(
             raise UsageError("--target names one of the columns that --bound or --columns name")
         names = [*(name for name in names if name != target), target]
     if not bounds:
-        return names, None, None, None
-    low, high = map(tuple, zip(*(bounds[name] for name in names), strict=True))
-    return names, low, high, None
+        return names, {}
+    low, high = zip(*(bounds[name] for name in names), strict=True)
+    return names, {"low": low, "high": high}
 
 
 def next_steps(
@@ -134,13 +148,13 @@ def next_steps(
 ) -> str:
     """What was set up, and the commands that come next, for people."""
     more = " --weight COLUMN" * agreed["weighted"] + " --groups COLUMN" * agreed["persons"]
-    kinds = (bool(agreed["target"]), bool(agreed["categories"]))
+    kinds = tuple(bool(agreed[name]) for name in ("target", "categories", "schema"))
     able = [
         each
         for each in declarations()
-        if each.count and not each.schema and kinds == (each.target, each.categories)
+        if each.count and kinds == (each.target, each.categories, each.schema)
     ]
-    model = f"-m {able[0].command} -k 2" if any(kinds) else "-k 3"
+    model = f"-m {able[0].command}" + " -k 2" * (not able[0].schema) if any(kinds) else "-k 3"
     places = [
         folder / name if name in parties else f"FOLDER-OF-{name}" for name in terms["parties"]
     ]
@@ -157,16 +171,26 @@ def next_steps(
     )
 
 
-def agreed(folder: Path, model: Declaration) -> dict[str, Any]:
-    """What a federation says about the columns, as settings of a fit; refuses other models."""
+def agreed(folder: Path, model: Declaration, wanted: str | None = None) -> dict[str, Any]:
+    """What a federation says about the columns, as settings of a fit; refuses other models.
+
+    ``wanted``: the target that was asked for, which only a schema leaves open.
+    """
     with reading_folder():
         terms = Terms.load(server_folder(folder))
     target, categories = terms.agreement.target, terms.agreement.categories
-    if model.schema:
+    if model.schema != bool(terms.agreement.schema):
+        kinds = [each.command for each in declarations() if each.schema]
         raise UsageError(
-            f"--model {model.command} needs parties with a schema, which only Python has so far: "
-            "Party(rows, name, schema=...)"
+            f"--model {in_words(kinds)} and the --schema of privem federate init go together"
         )
+    if model.schema:
+        known = Schema.from_dict(json.loads(terms.agreement.schema))
+        if wanted is not None and wanted not in known.names:
+            raise UsageError(f"--target {wanted!r} is not one of {', '.join(known.names)}")
+        return {"schema": known}
+    if wanted is not None:
+        raise UsageError("--target was agreed on in privem federate init: leave it out")
     if model.target != target:
         why = "explains a target, and this federation has none: set one up with init --target"
         raise UsageError(

@@ -24,6 +24,7 @@ from ..federation import Agreement, Federation, FederationError, Journal
 from ..federation.errors import ServerAway
 from ..federation.flower.folders import PartyFolder, Terms, locked
 from ..files import write_secret
+from ..schema import Schema
 from .console import emit, note
 from .failures import ExitCode, Failure, reading_data, writing_file
 from .federation_folders import last_run, reading_folder, server_folder
@@ -92,6 +93,9 @@ def run_party(
 
 def _rows(terms: Terms, data: Path, **how: Any) -> tuple[Any, dict[str, Any]]:
     """A party's rows as they were agreed on, and what its columns mean."""
+    if terms.agreement.schema:
+        schema = Schema.from_dict(json.loads(terms.agreement.schema))
+        return data, {"schema": schema, "sample_weight": how.pop("weight", None), **how}
     if terms.agreement.categories is not None:
         known = terms.agreement.categories
         return category_rows(data, known, columns=terms.columns, **how), {"categories": known}
@@ -119,7 +123,8 @@ def _unnamed(data: Path, columns: tuple[str, ...], weight: str | None) -> Any:
 def _set_bounds(estimator: Any, request: Request, agreement: Agreement) -> None:
     """Agreed bounds are those of a private fit; the target's come last."""
     low, high = agreement.low, agreement.high
-    if request.exact or low is None or high is None or agreement.categories is not None:
+    of_codes = agreement.categories is not None or agreement.schema
+    if request.exact or low is None or high is None or of_codes:
         return
     if agreement.target:
         estimator.target_bounds = (low[-1], high[-1])
@@ -269,4 +274,4 @@ class _Run:
 def _plain(request: Request) -> Any:
     """What was asked for, as JSON values."""
     asked = {"model": request.model.command, "exact": request.exact, **request.given}
-    return json.loads(json.dumps(asked))
+    return json.loads(json.dumps(asked, default=lambda schema: schema.to_dict()))

@@ -74,7 +74,7 @@ class Request:
             parameters["epsilon"] = None
         if self.model.schema:
             parameters["target"] = self.target
-            parameters["schema"] = _schema(self.given.get("schema"))
+            parameters["schema"] = read_schema(self.given.get("schema"))
         if self.model.categories:
             parameters["categories"] = list(self.given.get("categories", {}).values()) or None
         estimator = self.model.estimator(**parameters)
@@ -125,6 +125,11 @@ class Request:
                 f"a private fit of --model {self.model.command} needs --category COLUMN=A,B,... "
                 "for every column: to read categories off the data would give rare ones away"
             )
+        if self.model.schema and not self.exact and "schema" not in given:
+            raise UsageError(
+                f"a private fit of --model {self.model.command} needs --schema FILE: privem schema "
+                "DATA -o schema.toml begins one"
+            )
 
     def _refuse_local(self) -> None:
         given, bounds = self.given, self.given.get("bounds", {})
@@ -139,7 +144,7 @@ class Request:
                 "--trust local needs --bound for every column (and the target): nobody may look at "
                 "all records to find them"
             )
-        if self.target is not None and self.target not in bounds:
+        if self.model.target and self.target not in bounds:
             raise UsageError(
                 f"--trust local needs --bound {self.target}=LOW:HIGH too, of the target"
             )
@@ -248,11 +253,12 @@ def _open(request: Request, estimator: Any, data: Path) -> Any:
     return rows
 
 
-def _schema(path: Path | None) -> Schema | None:
-    if path is None:
-        return None
+def read_schema(given: Path | Schema | None) -> Any:
+    """The schema of a file; one that was read before, or none, as it is."""
+    if given is None or isinstance(given, Schema):
+        return given
     with failing(ExitCode.USAGE, OSError, ValueError, TypeError):
-        return Schema.read(path)
+        return Schema.read(given)
 
 
 def fit_table(request: Request, estimator: Any, data: Path) -> tuple[int, float]:

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from ..core import Block, Release, Scratch
 from ..data import Policy, open_table
+from ..data.mixed import open_columns
 from ..models.table_mixture.tables import TablesQuery
 from ..report import Shares, draw_tables
 from ..schema import Schema
@@ -56,7 +57,8 @@ def compared(model: Any, releases: Mapping[str, Release[Any]], output: Path) -> 
     if "tables" not in releases:
         return Quality(columns, None)
     release = releases["tables"]
-    query: TablesQuery = release.query
+    # The query is about cells, whatever the rows of the fit held.
+    query: TablesQuery = getattr(release.query, "query", release.query)
     drawn_tables = _tables(query, cells)
     distances = [
         _distance(table / count, drawn / len(cells))
@@ -109,7 +111,7 @@ def released_shares(model: Any, releases: Mapping[str, Release[Any]]) -> Shares:
     if "tables" not in releases:
         return Shares(cells, {})
     release = releases["tables"]
-    query: TablesQuery = release.query
+    query: TablesQuery = getattr(release.query, "query", release.query)
     tables = query.split(release.statistics.counts / count)
     spread = release.spread / count
     if query.target is not None:
@@ -127,8 +129,18 @@ def picture(path: Path, model: Any, releases: Mapping[str, Release[Any]], output
 
 
 def check_test(schema: Schema, test: Path, header: bool | None) -> None:
-    """Read public test data once, before anything is spent: whatever is wrong with them shows."""
-    _cells(schema, test, header)
+    """Read public test data once, before anything is spent: whatever is wrong with them shows.
+
+    Of columns whose bounds or categories are yet to be found, whether they are there.
+    """
+    opened = open_columns(test, header)
+    for name in schema.names:
+        if name not in opened.header.names:
+            raise opened.header.has_none(opened.label, name)
+    open_ = {*schema.without_bounds, *schema.without_categories}
+    known = [name for name in schema.names if name not in open_]
+    if known:
+        _cells(schema.select(known), test, header)
 
 
 def _usefulness(drawn: NDArray[Any], real: NDArray[Any], target: int) -> dict[str, float]:

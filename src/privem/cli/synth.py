@@ -16,7 +16,6 @@ from ..core import Release, Stage
 from ..declaration import declared
 from ..estimator.verbose import watching
 from ..models.table_mixture.forecast import forecast
-from ..models.table_mixture.reading import refuse_open
 from ..report import MissingExtra
 from .console import aligned, emit_json, note, remarks, show, table_of
 from .failures import ExitCode, check_output, failing, reading_data, writing_file
@@ -57,7 +56,7 @@ class _Seen:
     def watch(self, stage: Stage, release: Release[Any]) -> None:
         self.releases[stage.name] = release
         if self.private:
-            self.progress.step(*_NEXT[stage.name])
+            self.progress.step(*_NEXT.get(stage.name, _NEXT["count"]))
         else:
             self.progress.watch(stage, release)
 
@@ -208,7 +207,6 @@ def forecasts(request: Request, records: int) -> dict[str, Any]:
     for factor in (0.25, 1.0, 4.0):
         estimator.epsilon = factor * float(request.given.get("epsilon", 1.0))
         with failing(ExitCode.USAGE, ValueError):
-            refuse_open(schema)
             one = forecast(schema, estimator.target, None, estimator._terms(), records)
         found.append({"epsilon": estimator.epsilon, "seen": one.seen} | asdict(one))
     return {"records": records, "columns": schema.names, "forecasts": found}

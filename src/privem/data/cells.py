@@ -8,10 +8,9 @@ expressions, so that files are streamed and all kinds of tables are read alike. 
 - Every value has a cell, so reading never fails because of one. Numbers and dates beyond the bounds
   count as the nearest bound. What cannot be read, or is a category that was not declared, counts as
   missing if the column may have missing values, and otherwise as the first cell: the lower bound,
-  "no", or the first category. (Declare a category like "other" first to collect what is unlisted.
-  A cell of its own would have to come back in synthetic tables as a value that nobody declared, and
-  noise would make some up even where nothing is unlisted.) Exact fits refuse such values instead
-  (:func:`odd`).
+  "no", or the first category. Exact fits refuse such values instead (:func:`odd`). Where the schema
+  says so (``others``), categories that are not listed count as the last one, in every fit: by
+  default there is no such category, as noise would make some up where nothing is unlisted.
 
 A gap is a null, NaN, or a word that says so (empty, ``NA``, ``null``, ...) and is no category.
 Where the column may have none, its cell is null here; whoever opens the table refuses it, or fills
@@ -87,7 +86,9 @@ def for_type(column: Column, dtype: Any) -> Column:
         case Flag() if form in ("number", "flag", "text"):
             kind = type_name(dtype) if form == "number" else "bool"
             return replace(column, dtype=column.dtype or kind)
-        case Category() if form == "text" or (form is not None and _may_be_numbers(column)):
+        case Category() if form == "text" or (
+            form in ("number", "flag") and _may_be_numbers(column)
+        ):
             return replace(column, dtype=column.dtype or _category_dtype(column, dtype))
         case Moment() if form in ("date", "time", "text"):
             return replace(column, dtype=column.dtype or moment_dtype(column, dtype))
@@ -181,8 +182,10 @@ def _number_for(column: Number, dtype: Any) -> Number:
 
 def _holds(kind: str, low: float | None, high: float | None) -> bool:
     """Whether a type of whole numbers holds all between the bounds."""
-    if not kind.startswith(("int", "uint")) or low is None or high is None:
+    if not kind.startswith(("int", "uint")):
         return False
+    if low is None or high is None:
+        return True  # bounds that will be found lie within those of the type
     return bool(np.iinfo(kind).min <= low and high <= np.iinfo(kind).max)
 
 
@@ -240,6 +243,8 @@ def read(column: Column, series: pl.Series) -> tuple[pl.Series, pl.Series]:
             gap = gap.scatter(left, word.is_in(GAPS))
     elif series.dtype.is_float():
         gap = gap | series.is_nan().fill_null(True)
+    if isinstance(column, Category) and column.others and column.values:
+        value = value.set(value.is_null() & ~gap, len(column.values) - 1)
     return value, gap
 
 
@@ -369,11 +374,11 @@ def _place(column: Column, value: pl.Series) -> NDArray[Any]:
     starts = column.starts
     values = value.fill_null(starts[0].item()).to_numpy()
     if isinstance(column, Number) and column.scale is not None:
-        values = _rounded(values, column.scale)
+        values = rounded(values, column.scale)
     return np.maximum(np.searchsorted(starts, values, side="right") - 1, 0)
 
 
-def _rounded(values: NDArray[Any], scale: int) -> NDArray[Any]:
+def rounded(values: NDArray[Any], scale: int) -> NDArray[Any]:
     """The nearest whole multiples of a unit; those that are too large for any cell as they are."""
     with np.errstate(over="ignore"):
         units = np.rint(values * scale)

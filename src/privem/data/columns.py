@@ -17,9 +17,8 @@ gives the latter.
 from __future__ import annotations
 
 import math
-import re
-from dataclasses import dataclass
-from datetime import UTC, date, datetime, timedelta
+from dataclasses import dataclass, replace
+from datetime import timedelta
 from fractions import Fraction
 from functools import cached_property
 from typing import Any, ClassVar
@@ -27,23 +26,16 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ..linalg import LARGEST
-from .categories import meaning
 from .grid import number_starts, whole_starts
+from .written import EPOCH, moment_of, number_of, refuse_swapped
+from .written import UNITS as UNITS
+from .written import category_key as category_key
+from .written import refuse_text as refuse_text
+from .written import wrong as wrong
 
 MOST_CATEGORIES = 10_000
 # Whole numbers up to here are doubles without rounding.
 LARGEST_WHOLE = 2**53
-# The steps in which times are counted, in microseconds.
-UNITS = {
-    "day": 86_400_000_000,
-    "hour": 3_600_000_000,
-    "minute": 60_000_000,
-    "second": 1_000_000,
-    "millisecond": 1_000,
-    "microsecond": 1,
-}
-_EPOCH = datetime(1970, 1, 1)
 
 
 @dataclass(frozen=True)
@@ -73,14 +65,14 @@ class Number:
             self._check_decimals()
         if self.low is None or self.high is None:
             return
-        low, high = _number(self.name, self.low), _number(self.name, self.high)
+        low, high = number_of(self.name, self.low), number_of(self.name, self.high)
         if self.whole:
             if low != math.floor(low) or high != math.floor(high):
                 raise wrong(self.name, f"bounds of whole numbers are whole, got {low}, {high}")
             if max(-low, high) > LARGEST_WHOLE:
                 raise wrong(self.name, "bounds of whole numbers lie between -2**53 and 2**53")
             low, high = int(low), int(high)
-        _refuse_swapped(self.name, low, high)
+        refuse_swapped(self.name, low, high)
         object.__setattr__(self, "low", low)
         object.__setattr__(self, "high", high)
         if self.units is not None:
@@ -193,14 +185,14 @@ class Moment:
         ``kind`` says ``"date"`` or ``"datetime"``, if the bounds alone do not.
         """
         kind = more.pop("kind", None)
-        first, second = (_moment(name, value) for value in (low, high))
+        first, second = (moment_of(name, value) for value in (low, high))
         unit = min(first[1], second[1], key=lambda unit: UNITS[unit])
         if kind == "date" and unit != "day":
             raise wrong(name, f"bounds of dates have no time of day, got {low!r}, {high!r}")
         if kind == "datetime" and unit == "day":
             unit = "second"
         step = timedelta(microseconds=UNITS[unit])
-        start, end = ((when - _EPOCH) // step for when, *_ in (first, second))
+        start, end = ((when - EPOCH) // step for when, *_ in (first, second))
         return cls(name, start, end, unit, first[2] or second[2], **more)
 
     @cached_property
@@ -215,7 +207,7 @@ class Moment:
 
     def written(self, ticks: int) -> str:
         """A date or a time as text, as fine as the column is."""
-        when = _EPOCH + timedelta(microseconds=ticks * UNITS[self.unit])
+        when = EPOCH + timedelta(microseconds=ticks * UNITS[self.unit])
         if self.unit == "day":
             return when.date().isoformat()
         return when.isoformat(timespec=f"{self.unit}s") + ("Z" if self.utc else "")
@@ -278,9 +270,13 @@ class Category:
     values: tuple[Any, ...] | None = None
     missing: bool = False
     dtype: str | None = None
+    others: bool = False
+    """Whether the last category stands for all values that are not listed."""
     ordered: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
+        if not isinstance(self.others, bool):
+            raise wrong(self.name, f"others is true or false, got {self.others!r}")
         if self.values is None:
             return
         values = tuple(v.item() if isinstance(v, np.generic) else v for v in self.values)
@@ -323,10 +319,12 @@ class Category:
     def as_dict(self) -> dict[str, Any]:
         """The column as in a file."""
         known = {"type": "str"} if self.values is None else {"categories": list(self.values)}
-        return known | _common(self)
+        return known | ({"others": True} if self.others else {}) | _common(self)
 
     def spelled(self) -> str:
         """The column as in Python."""
+        if self.others:
+            return repr({key: v for key, v in self.as_dict().items() if key not in _COMMON})
         return "str" if self.values is None else repr(list(self.values))
 
 
@@ -334,79 +332,38 @@ Column = Number | Moment | Flag | Category
 _COMMON = ("missing", "dtype")
 
 
-def category_key(value: Any) -> Any:
-    """What tells categories apart: the number that one is or spells, else its text, trimmed.
-
-    Examples
-    --------
-    >>> category_key(" 1.0"), category_key(True), category_key("inf ")
-    (1.0, 1.0, 'inf')
-    """
-    text = value.strip() if isinstance(value, str) else value
-    key = meaning(text)
-    return key if isinstance(key, str) or math.isfinite(key) else str(text)
-
-
-def refuse_text(name: str, value: Any) -> None:
-    """Raise for text that no file could hold."""
-    if isinstance(value, str):
-        try:
-            value.encode("utf-8")
-        except UnicodeEncodeError:
-            raise wrong(name, f"{value!r} is no valid text (Unicode)") from None
-    elif not abs(value) < 2**63:
-        raise wrong(name, "categories that are numbers are finite, and below 2**63")
-
-
 def _common(column: Column) -> dict[str, Any]:
     said = {"missing": True} if column.missing else {}
     return said | ({} if column.dtype is None else {"dtype": column.dtype})
 
 
-def wrong(name: str, what: str) -> ValueError:
-    """The error that a column is declared wrongly."""
-    return ValueError(f"column {name!r}: {what}")
+def bounded(column: Number, low: float, high: float) -> Number:
+    """A column with bounds that were found, as wide as need be for its resolution and type.
+
+    Examples
+    --------
+    >>> bounded(Number("age", whole=True, dtype="uint8"), -3.2, 99.5).spelled()
+    '(int, 0, 100)'
+    >>> bounded(Number("weight", decimals=1), 48.23, 97.0).as_dict()
+    {'bounds': [48.2, 97.0], 'decimals': 1}
+    """
+    scale = column.scale
+    if scale is not None:
+        # Of decimals, room for the rounding of a bound that has as many digits as a double.
+        most = LARGEST_WHOLE if column.whole else LARGEST_WHOLE // 2
+        least = -most
+        if column.whole and column.dtype is not None:
+            held = np.iinfo(column.dtype)
+            least, most = max(least, int(held.min)), min(most, int(held.max))
+        first = min(max(math.floor(low * scale), least), most - 1)
+        last = max(min(math.ceil(high * scale), most), first + 1)
+        low, high = (first, last) if column.whole else (first / scale, last / scale)
+    elif column.dtype == "float32":
+        low, high = -_single_above(-low), _single_above(high)
+    return replace(column, low=low, high=high)
 
 
-def _number(name: str, value: Any) -> Any:
-    """A bound, as it was given; raises if it can be none."""
-    plain = value.item() if isinstance(value, np.generic) else value
-    if isinstance(plain, bool) or not isinstance(plain, int | float):
-        raise wrong(name, f"bounds are two numbers, got {value!r}")
-    if not abs(plain) <= LARGEST:  # not for NaN either
-        raise wrong(name, f"bounds are finite, at most {LARGEST:.2g} in size, got {value!r}")
-    return plain
-
-
-def _refuse_swapped(name: str, low: float, high: float) -> None:
-    if low >= high:
-        raise wrong(name, f"the lower bound, {low}, must be below the upper bound, {high}")
-
-
-# After the date, the parts of a time as far as they are written; and what is no part of it.
-_TIME = re.compile(r"[T ]\d\d(:?\d\d)?(:?\d\d)?([.,]\d{1,6})?")
-_ZONE = re.compile(r"(Z|[+-]\d\d(:?\d\d)?)$")
-
-
-def _moment(name: str, value: Any) -> tuple[datetime, str, bool]:
-    """A bound as a time without a zone, its unit, and whether it had a zone."""
-    unit = "day"
-    if isinstance(value, str):
-        try:
-            when = datetime.fromisoformat(value.strip())
-        except ValueError:
-            form = "'2025-01-31' or '2025-01-31T12:00'"
-            raise wrong(name, f"dates and times are like {form}, got {value!r}") from None
-        time = _TIME.search(_ZONE.sub("", value.strip()[8:]))
-        if time is not None:
-            written = (time[1], time[2], time[3], time[3] is not None and len(time[3]) > 4)
-            unit = list(UNITS)[1 + sum(bool(part) for part in written)]
-    elif isinstance(value, datetime):
-        when, unit = value, "microsecond" if value.microsecond else "second"
-    elif isinstance(value, date):
-        when = datetime(value.year, value.month, value.day)
-    else:
-        raise wrong(name, f"bounds are two dates or times, got {value!r}")
-    if when.tzinfo is None:
-        return when, unit, False
-    return when.astimezone(UTC).replace(tzinfo=None), unit, True
+def _single_above(value: float) -> float:
+    """The smallest number of single precision that is no smaller."""
+    nearest = np.float32(value)
+    return float(nearest if float(nearest) >= value else np.nextafter(nearest, np.float32(np.inf)))

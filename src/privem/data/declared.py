@@ -11,7 +11,7 @@ import numpy as np
 from .columns import Category, Column, Flag, Moment, Number, refuse_text, wrong
 from .drafts import BLANK
 
-_FIELDS = ("type", "bounds", "categories", "missing", "decimals", "format", "dtype")
+_FIELDS = ("type", "bounds", "categories", "others", "missing", "decimals", "format", "dtype")
 _TYPES = ("int", "float", "bool", "str", "date", "datetime", "skip")
 _FORMS = (
     "a pair (low, high) of numbers, dates or times, a list of categories, bool, int, float, "
@@ -65,7 +65,9 @@ def _from_fields(name: str, given: Mapping[str, Any]) -> Column | None:
     if values is not None:
         if kind not in (None, "str") or bounds is not None or not isinstance(values, list):
             raise wrong(name, "categories are a list, without type and bounds")
-        return Category(name, tuple(values), **more)
+        return Category(name, tuple(values), others=given.get("others", False), **more)
+    if "others" in given:
+        raise wrong(name, "others goes with categories, of which it is the last")
     if kind in ("bool", "str"):
         if bounds is not None:
             raise wrong(name, f"{kind} has no bounds")

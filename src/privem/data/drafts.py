@@ -17,9 +17,11 @@ BLANK = "?"
 DRAFT = """\
 # A draft of a schema. Complete every "?" from what is known without looking at the rows.
 #   type: "int", "float", "bool", "str", "date", "datetime", or "skip" to leave the column out
-#   bounds: [lowest, highest], as numbers or like ["2019-01-31", "2025-12-31"]; numbers may go
-#     without: they are then estimated privately, which costs budget
-#   categories: ["a", "b"], instead of a type; or type = "str": they are then found privately
+#   bounds: [lowest, highest], as numbers or like ["2019-01-31", "2025-12-31"]. Leave them out
+#     ("int" and "float" only), and a private fit finds them, out of its budget
+#   categories: ["a", "b"], instead of a type. With type = "str" instead, a private fit finds those
+#     that many records have, out of its budget; all others count as one more, "other"
+#   others: true if the last category stands for all that are not listed; may be left out
 #   decimals: how many digits numbers have behind the point; may be left out
 #   missing: true if values may be missing, else false
 # If something holds between columns, say so before [columns]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
@@ -109,6 +110,8 @@ def _value(column: Number | Moment, value: Any, whole: Any = None) -> Any:
 
 def _place(column: Flag | Category, value: Any) -> int:
     """The cell of one value."""
+    if isinstance(column, Category):
+        column = replace(column, others=False)  # what is asked for must be listed
     series = _series(column, value)
     if read(column, series)[0].item() is None:
         raise wrong(column.name, f"{value!r} is not among the values that its schema allows")

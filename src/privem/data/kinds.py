@@ -219,8 +219,8 @@ def _open_cells(
     X: Any, y: Any, weight: Any, groups: Any, policy: Policy, schema: Declared
 ) -> Table:
     """A mixed table, as numbers of the cells that its schema cuts columns into."""
-    rows, known = open_cells(X, y, weight, groups, policy, schema)
-    return replace(_held(rows, policy, rows.names), schema=known)
+    rows, known, texts = open_cells(X, y, weight, groups, policy, schema)
+    return replace(_held(rows, policy, rows.names), schema=known, texts=texts)
 
 
 def framed(X: Any, policy: Policy) -> Any:
@@ -308,7 +308,9 @@ def _held(rows: Any, policy: Policy, names: Sequence[str] | None) -> Table:
         _refuse_other_columns(table, policy)
     if policy.private:
         said = CONTAINS_NAN if policy.schema is None else UNDECLARED_GAP
-        refuse_missing(rows, policy.target, policy.missing, said)
+        # Frames with a schema were looked at when they were opened, and may hold NaN now.
+        looked = policy.schema is not None and isinstance(rows, ArrayRows)
+        refuse_missing(rows, policy.target, policy.missing or looked, said)
     elif policy.party:
         _read_once(rows)
     elif policy.missing and policy.target and not policy.fitted:

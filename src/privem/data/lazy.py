@@ -19,7 +19,7 @@ from .sampling import SelectedRows, cut, picked_rows
 from .values import refuse_non_finite, refuse_weights
 
 # Rows per batch asked of polars: big enough to amortise a batch, small enough for the cache.
-_BATCH = 32_768
+BATCH = 32_768
 
 
 @dataclass(frozen=True)
@@ -39,8 +39,8 @@ class ScanRows:
     header: Header | None = None
     """Which column names messages may quote; ``None``: all."""
     cells: bool = False
-    """Whether the columns are numbers of cells: then they are read as whole numbers, and what is
-    missing as the first cell."""
+    """Whether the columns are numbers of cells, or of what cells will be cut from: then they are
+    read as they are, what is null as zero, and NaN is a number too."""
 
     @property
     def n_features(self) -> int:
@@ -66,8 +66,11 @@ class ScanRows:
     def missing(self, target: bool) -> tuple[bool, bool, bool]:
         """Whether a feature, a target and a weight is missing; one pass, of those columns only."""
         by_name = [self.weight] if isinstance(self.weight, str) else []
-        columns = [pl.col(name).cast(pl.Float64) for name in (*self.names, *by_name)]
-        gaps = [(column.is_null() | column.is_nan()).any() for column in columns]
+        gaps = [
+            (column.is_null() if self.cells else column.is_null() | column.is_nan()).any()
+            for column in (pl.col(name).cast(pl.Float64) for name in self.names)
+        ]
+        gaps += [pl.col(name).cast(pl.Float64).fill_null(np.nan).is_nan().any() for name in by_name]
         found = self._collect(*(gap.alias(str(j)) for j, gap in enumerate(gaps))).row(0)
         last = len(self.names) - target
         weight = any(found[len(self.names) :])
@@ -86,7 +89,7 @@ class ScanRows:
         weight = [pl.col(self.weight).cast(pl.Float64)] if isinstance(self.weight, str) else []
         scan = self.scan.select(*columns, *weight)
         with reading(self.label, header=self.header, quote=self.check):
-            yield from scan.collect_batches(chunk_size=_BATCH, maintain_order=True)
+            yield from scan.collect_batches(chunk_size=BATCH, maintain_order=True)
 
     def blocks(self, rows: int) -> Iterator[Block]:
         """All rows in order, at most ``rows`` at a time."""

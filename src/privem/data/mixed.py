@@ -18,11 +18,12 @@ import polars as pl
 
 from .array import ArrayRows, is_frame, is_lazy, is_table
 from .cells import cell, odd
-from .columns import Column
+from .columns import Category, Column
 from .files import found_files, scan_csv
 from .header import Header
 from .lazy import ScanRows, reading
 from .persons import as_labels, identifiers
+from .raw import Texts, is_open, raw
 from .table import Declared, Policy
 from .values import CONTAINS_NAN, as_weights, refuse_kind
 
@@ -108,8 +109,11 @@ def _open_path(path: Path, header: bool | None, wanted: Collection[str]) -> Open
 
 def open_cells(
     X: Any, y: Any, weight: Any, groups: Any, policy: Policy, schema: Declared
-) -> tuple[Any, Declared]:
+) -> tuple[Any, Declared, Texts | None]:
     """Rows of fine cells by a schema, and the schema as it is for this table.
+
+    In a private fit, columns whose bounds or categories are to be found hold other numbers than
+    cells; and, where there are such categories, the values come too.
 
     Columns that the schema does not name are refused in a fit, unless they say whose rows they are
     (``groups``) or how much these count (``weight``), or ``y`` names them, to be left out.
@@ -119,7 +123,12 @@ def open_cells(
     _refuse_columns(opened, schema, aside, policy.fitted)
     schema = schema.for_types(opened.types)
     columns = schema.columns
-    cells = [cell(column) for column in columns]
+    _refuse_open(columns, policy)
+    cells = [raw(column) if is_open(column) else cell(column) for column in columns]
+    unlisted = [
+        column.name for column in columns if isinstance(column, Category) and is_open(column)
+    ]
+    texts = Texts(opened.scan.select(unlisted), opened.label, opened.header) if unlisted else None
     if policy.exact:
         _refuse_odd(opened, columns)
     kinds = [str(column.dtype) for column in columns]
@@ -129,7 +138,7 @@ def open_cells(
             raise TypeError("the groups of a file are one of its columns: give its name (a string)")
         if not (weight is None or extra) and np.ndim(weight) != 1:
             raise ValueError("sample_weight must be one number per row")
-        rows = ScanRows(
+        streamed = ScanRows(
             opened.scan.select(*cells, *extra, *([] if groups is None else [groups])),
             schema.names,
             weight if weight is None or extra else np.asarray(weight, np.float64),
@@ -139,7 +148,7 @@ def open_cells(
             header=opened.header,
             cells=True,
         )
-        return rows, schema
+        return streamed, schema, texts
     frame = opened.scan.select(*cells).collect()
     if policy.private and any(column.null_count() for column in frame):
         raise ValueError(UNDECLARED_GAP)
@@ -153,7 +162,8 @@ def open_cells(
         raise ValueError("Found array with 0 sample(s): the frame has no rows")
     weight = as_weights(weight, frame.height, policy.finite)
     matrix = np.ascontiguousarray(frame.fill_null(0).to_numpy())
-    return ArrayRows(matrix, weight, schema.names, groups=groups, declared=kinds), schema
+    rows = ArrayRows(matrix, weight, schema.names, groups=groups, declared=kinds)
+    return rows, schema, texts
 
 
 def _refuse_columns(opened: Opened, schema: Declared, aside: Sequence[str], fitted: bool) -> None:
@@ -179,8 +189,30 @@ def _refuse_columns(opened: Opened, schema: Declared, aside: Sequence[str], fitt
         )
 
 
+def _refuse_open(columns: Sequence[Column], policy: Policy) -> None:
+    """Raise for bounds and categories that would have to be found where nobody may find them."""
+    names = [repr(column.name) for column in columns if is_open(column)]
+    if names and not policy.finds:
+        raise ValueError(
+            f"the schema leaves open what the bounds or categories of {', '.join(names)} are; only "
+            "a private fit with central trust finds them: give them, from public knowledge"
+        )
+
+
 def _refuse_odd(opened: Opened, columns: Sequence[Column]) -> None:
     """Exact fits: raise for a value that cannot be read and for an undeclared gap; name it."""
+    problem = _odd(opened, columns)
+    if problem:
+        raise ValueError(problem)
+
+
+def undeclared(X: Any, header: bool | None, schema: Declared) -> bool:
+    """Whether a table holds what its schema does not allow: what an exact fit would refuse."""
+    return bool(_odd(open_columns(X, header, schema.names), schema.columns))
+
+
+def _odd(opened: Opened, columns: Sequence[Column]) -> str:
+    """What an exact fit refuses, in words; empty if there is nothing."""
     asked = []
     for j, column in enumerate(columns):
         first, gap = odd(column)
@@ -189,15 +221,16 @@ def _refuse_odd(opened: Opened, columns: Sequence[Column]) -> None:
         found = opened.scan.select(*asked).collect(engine="streaming").row(0, named=True)
     for j, column in enumerate(columns):
         if found[f"odd{j}"] is not None:
-            raise ValueError(
+            return (
                 f"column {column.name!r} holds {found[f'odd{j}']!r}, which its schema does not "
                 "allow: declare it, or remove such rows"
             )
         if found[f"gap{j}"] and not column.missing:
-            raise ValueError(
+            return (
                 f"Input X contains NaN (a missing value) in column {column.name!r}, which may have "
                 "none by its schema: name it in missing=[...], or remove such rows"
             )
+    return ""
 
 
 def _as_weight(name: str) -> pl.Expr:

@@ -56,7 +56,7 @@ class Owned:
 
     def drawn_by(self, draw: Callable[[int], bytes]) -> Owned:
         """The same with one row of each drawn from these bytes."""
-        return replace(self, persons=self.rows.take(_one_of_each(self.owner, draw)))
+        return replace(self, persons=self.rows.take(one_of_each(self.owner, draw)))
 
 
 def column_labels(column: Any) -> NDArray[Any]:
@@ -138,10 +138,12 @@ def per_person(groups: Any, rows: int) -> tuple[Array, NDArray[np.int64]]:
         apart = True
     if apart:
         raise TypeError("groups mixes values that cannot be compared; make them all text")
-    return 1.0 / counts[person], _one_of_each(person, os.urandom)
+    return 1.0 / counts[person], one_of_each(person)
 
 
-def _one_of_each(person: NDArray[np.int64], draw: Callable[[int], bytes]) -> NDArray[np.int64]:
+def one_of_each(
+    person: NDArray[np.int64], draw: Callable[[int], bytes] = os.urandom
+) -> NDArray[np.int64]:
     """One row of each person, the one with the smallest of the keys that all rows draw."""
     keys = np.frombuffer(draw(8 * len(person)), dtype=np.uint64)
     order, counts = np.lexsort((keys, person)), np.bincount(person)

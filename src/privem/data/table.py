@@ -17,6 +17,7 @@ from ..core import Block, Rows, Scratch, Source
 from .columns import Column
 from .header import Header
 from .persons import Owned
+from .raw import ListedSource, Texts
 from .sums import LocalSource
 
 T = TypeVar("T")
@@ -78,7 +79,8 @@ class Policy:
         Whether the first line of a CSV file is a header; see :func:`privem.data.read_file`.
     schema : Schema, optional
         What the columns of a mixed table are. Rows are then numbers of fine cells
-        (:mod:`privem.data.cells`), in the schema's order.
+        (:mod:`privem.data.cells`), in the schema's order; in a private fit, columns whose bounds or
+        categories are to be found are other numbers (:mod:`privem.data.raw`).
     """
 
     name: str = ""
@@ -106,6 +108,11 @@ class Policy:
     def finite(self) -> bool:
         """Whether every value must be finite, and errors may say which is not."""
         return self.exact and not self.missing
+
+    @property
+    def finds(self) -> bool:
+        """Whether bounds and categories that a schema leaves open may be found by releases."""
+        return self.private and not (self.party or self.fitted or self.devices is not None)
 
     @property
     def columns(self) -> list[str] | None:
@@ -169,6 +176,8 @@ class Table:
     """Of each column, where rows are codes: positions among these, or -1."""
     schema: Any = None
     """Where rows are cells: the schema as it is for this table, with its types."""
+    texts: Texts | None = None
+    """Where categories of columns are to be found: their values."""
     owned: Owned | None = None
     """The rows by person, where a private fit hides persons."""
     elsewhere: Source | None = None
@@ -197,10 +206,15 @@ class Table:
         """
         if self.elsewhere is not None:
             return self.elsewhere
-        if self.owned is None:
-            return LocalSource(self.rows, n_jobs, key=key)
         owned = self.owned
-        return LocalSource(owned.rows, n_jobs, owned.persons, owned.owner, key)
+        source = (
+            LocalSource(self.rows, n_jobs, key=key)
+            if owned is None
+            else LocalSource(owned.rows, n_jobs, owned.persons, owned.owner, key)
+        )
+        if self.texts is None:
+            return source
+        return ListedSource(source, self.texts, None if owned is None else owned.owner)
 
     def each(
         self, function: Callable[[Block, Scratch], T], n_jobs: int | None, block_rows: int = 4088

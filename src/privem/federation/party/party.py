@@ -51,6 +51,8 @@ class Party:
         The person of each record, or the name of the column that says so: a private fit hides
         persons with all their records at this party (user-level privacy). All parties of a
         federation have groups, or none has.
+    sample_weight : array, or str, optional
+        How much each record counts; of files, and with a schema, also the column that says so.
     header : bool, optional
         Where rows are a CSV file, whether its first line is a header; by default one that could be
         data is refused. See :func:`privem.data.read_file`.
@@ -99,6 +101,7 @@ class Party:
         categories: Any = None,
         schema: Any = None,
         groups: Any = None,
+        sample_weight: Any = None,
         header: bool | None = None,
         epsilon: float | None = None,
         delta: float = 1e-6,
@@ -108,7 +111,7 @@ class Party:
     ) -> None:
         if not isinstance(name, str) or not 0 < len(name) <= 100:
             raise ValueError("a party's name has 1 to 100 characters")
-        self._held = held = PartyRows.of(rows, y, categories, groups, header, schema)
+        self._held = held = PartyRows.of(rows, y, categories, groups, header, schema, sample_weight)
         self._rows: Rows = held.table.rows
         names = self._rows.names
         self.features = self._rows.n_features
@@ -335,7 +338,7 @@ class Party:
             # This is known from the rows, so it is said only about a question that would be
             # answered, and it counts as an answer.
             self._budget = charged
-            raise Unanswerable("the rows hold values that are none of the categories agreed on")
+            raise Unanswerable("the rows hold values that are not among those agreed on")
         self._question = question
         return memory
 

@@ -1,4 +1,4 @@
-"""A party's rows: numbers, with a target as their last column, or codes of categories."""
+"""A party's rows: numbers with a target as their last column, codes of categories, or cells."""
 
 from __future__ import annotations
 
@@ -8,9 +8,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import polars as pl
 
 from ...data import ArrayRows, LocalSource, Policy, Table, open_table
+from ...data.columns import Number, wrong
 from ...data.kinds import framed
+from ...data.mixed import undeclared
 from ...models.table_mixture.reading import refuse_open, schema_of
 from ...schema import Schema
 from ..agreement import Agreement
@@ -27,7 +30,8 @@ class PartyRows:
     categories: Categories | None = None
     """Of each column, where rows are codes."""
     undeclared: bool = False
-    """Whether there are values that are none of the categories. Secret."""
+    """Whether there are values that are none of the categories, or that the schema does not
+    allow. Secret."""
 
     @classmethod
     def of(
@@ -38,12 +42,13 @@ class PartyRows:
         groups: Any,
         header: bool | None = None,
         schema: Any = None,
+        weight: Any = None,
     ) -> PartyRows:
         """Read whatever a party is given. Errors are for its owner alone."""
         if schema is not None:
             if y is not None or categories is not None:
                 raise ValueError("a schema says all about the columns: no y= and no categories=")
-            return cls._of_cells(rows, groups, header, schema)
+            return cls._of_cells(rows, weight, groups, header, schema)
         coded = categories is not None
         if coded and y is not None:
             raise ValueError("rows of categories have no target: y=None")
@@ -55,28 +60,32 @@ class PartyRows:
             categories=categories,
             header=header,
         )
-        table = open_table(rows, y, None, groups, policy)
+        table = open_table(rows, y, weight, groups, policy)
         if table.categories is None:
             return cls(table)
         return cls(table, plain_categories(table.categories), bool((table.rows.X < 0).any()))
 
     @classmethod
-    def _of_cells(cls, rows: Any, groups: Any, header: bool | None, schema: Any) -> PartyRows:
+    def _of_cells(
+        cls, rows: Any, weight: Any, groups: Any, header: bool | None, schema: Any
+    ) -> PartyRows:
         """Rows of mixed columns, as numbers of the cells that their schema cuts them into."""
-        policy, weight = Policy(party=True, header=header), None
+        policy = Policy(party=True, header=header)
         if isinstance(rows, ArrayRows):
-            rows, weight, groups = rows.X, rows.weight, rows.groups if groups is None else groups
+            weight = rows.weight if weight is None else weight
+            rows, groups = rows.X, rows.groups if groups is None else groups
         table = framed(rows, policy)
-        known = schema_of(schema, table, [groups] if isinstance(groups, str) else [])
+        known = schema_of(schema, table, [n for n in (weight, groups) if isinstance(n, str)])
         assert known is not None
         refuse_open(known)
-        return cls(open_table(table, None, weight, groups, replace(policy, schema=known)))
+        opened = open_table(table, None, weight, groups, replace(policy, schema=known))
+        return cls(opened, undeclared=undeclared(table, header, opened.schema))
 
     @property
     def schema(self) -> str:
         """What the columns are, as it is agreed on; empty where rows are no cells."""
         known = self.table.schema
-        return "" if known is None else json.dumps(known.to_dict(), sort_keys=True)
+        return "" if known is None else as_agreed(known)
 
     @property
     def weighted(self) -> bool:
@@ -140,6 +149,29 @@ def plain_categories(given: Any) -> Categories:
 def code_bounds(categories: Categories) -> tuple[tuple[float, ...], tuple[float, ...]]:
     """Bounds of the codes of such columns; -1 stands for none of the categories."""
     return tuple(-1.0 for _ in categories), tuple(len(part) - 1.0 for part in categories)
+
+
+def as_agreed(schema: Schema) -> str:
+    """A schema with the types of its columns, as an agreement holds it; their order counts."""
+    return json.dumps(schema.to_dict())
+
+
+def typed(schema: Schema) -> Schema:
+    """A schema as parties can agree on it before anybody has opened a table.
+
+    All types follow from what is declared, and whoever joins must have columns that can hold them.
+    So numbers have to be declared as whole ones or not: tables might differ about that.
+
+    Examples
+    --------
+    >>> typed(Schema({"age": (int, 0, 99), "smoker": bool})).columns[0].dtype
+    'int64'
+    """
+    refuse_open(schema)
+    for column in schema.columns:
+        if isinstance(column, Number) and column.whole is None:
+            raise wrong(column.name, 'parties agree on a type: say type = "int" or "float"')
+    return schema.for_types(dict.fromkeys(schema.names, pl.String()))
 
 
 def cell_bounds(schema: str) -> tuple[tuple[float, ...], tuple[float, ...]]:

@@ -7,10 +7,10 @@ from ...declaration import AuditCase, Declaration, Example, ParameterTable
 
 
 def _audit_case(s: Any) -> AuditCase:
-    # A record that is alone in its cell of every column, and of the table of both. Cells are what
-    # the values are, so that audits can ask queries about values.
-    agreeing = s.columns(s.signs > 0, s.signs > 0).astype(float)
-    return AuditCase(agreeing, [1.0, 1.0], [0.0, 0.0], {"schema": [0, 1]})
+    # A record and another that share no cell of any column, nor of the three tables of two. Cells
+    # are what the values are, so that audits can ask queries about values.
+    agreeing = s.columns(*[s.signs > 0] * 3).astype(float)
+    return AuditCase(agreeing, [1.0] * 3, [0.0] * 3, {"schema": [0, 1]})
 
 
 def _example() -> Example:

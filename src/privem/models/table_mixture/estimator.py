@@ -16,7 +16,7 @@ from ...data import Policy, Table, open_table
 from ...data.kinds import framed
 from ...estimator.density import Components, OfBlock
 from ...estimator.score import PrivatelyScored
-from ...ground import Preamble, PrivateFit
+from ...ground import Preamble
 from ...parameters import (
     check_float,
     check_int,
@@ -26,11 +26,12 @@ from ...parameters import (
 )
 from ...tree import Array
 from .exact import CountedFit, ExactTables
+from .finding import Finding
 from .imputing import imputed, known_cells
 from .log_density import TableLogDensity
 from .model import TableState
-from .plan import PrivateTables
-from .reading import completed, refuse_open, schema_of
+from .plan import PrivateTables, TableFit
+from .reading import completed, needed, schema_of
 from .values import law_frame, marginal_frame, sampler
 
 
@@ -47,8 +48,8 @@ class TableMixture(Components, DensityMixin, PrivatelyScored):  # type: ignore[m
     schema : Schema, dict, path or declaration, optional
         What the columns are, as public knowledge (:class:`privem.Schema`): a schema, what it is
         made of, a file with one, or one declaration for all columns. Columns of arrays are called
-        ``x0``, ``x1``, ... A private fit needs one; an exact one reads off the data what it is not
-        told.
+        ``x0``, ``x1``, ... A private fit needs one, and finds what it leaves open by releases, out
+        of its budget; an exact one reads off the data what it is not told.
     target : str, optional
         A column that the others are to predict well. Tables are then of two columns and the
         target, so that it should have few values.
@@ -71,6 +72,9 @@ class TableMixture(Components, DensityMixin, PrivatelyScored):  # type: ignore[m
         "linear-classical"``.
     mechanism : {"auto", "joint"}, default="auto"
         ``"joint"``: all tables are one release.
+    trust : {"central", "local"}, default="central"
+        ``"local"``: each person's own device adds noise and sends one message. It needs very
+        many people.
     random_state : int, RandomState or None
         Where searches begin, and for drawing; never for noise.
     n_jobs : int, optional
@@ -79,7 +83,7 @@ class TableMixture(Components, DensityMixin, PrivatelyScored):  # type: ignore[m
     Attributes
     ----------
     schema_ : Schema
-        With the types of the table that was fitted.
+        With the types of the table that was fitted, and with bounds and categories that were found.
     weights_ : ndarray of shape (n_classes,)
     marginals_ : list of ndarray
         The probability of each bin, for each column.
@@ -93,9 +97,9 @@ class TableMixture(Components, DensityMixin, PrivatelyScored):  # type: ignore[m
         How many records there are (the sum of weights); of a private fit, as released with noise.
     n_iter_ : int
         Iterations of an exact fit; of a private one, releases besides the count.
-    privacy_, structure_ : private fits only
-        The statement; ``"single"`` where columns are independent, because there are no pairs of
-        them to look at or one class was asked for, else ``"full"``.
+    privacy_, structure_, outside_ : private fits only
+        The statement; ``"single"`` where columns are independent (no pairs, or one class asked
+        for), else ``"full"``; what share may lie outside of bounds that were found.
     lower_bound_, converged_ : exact fits only
     n_features_in_, feature_names_in_ : as in scikit-learn
 
@@ -121,6 +125,7 @@ class TableMixture(Components, DensityMixin, PrivatelyScored):  # type: ignore[m
     max_iter: int = 1000
     tol: float = 1e-06
     n_init: int = 1
+    trust: str = "central"
     random_state: Any = None
 
     _needed: ClassVar[tuple[str, ...]] = (
@@ -147,15 +152,10 @@ class TableMixture(Components, DensityMixin, PrivatelyScored):  # type: ignore[m
         check_float("tol", self.tol, 0.0)
         if self.target is not None and not isinstance(self.target, str):
             raise TypeError(f"target is the name of a column, got {self.target!r}")
+        self._check_trust()
         if self.epsilon is None:
             return
         self._terms()
-        if self.schema is None:
-            raise ValueError(
-                "a private fit needs schema=: what each column is, from public knowledge (reading "
-                "it off the data would give rare values away). Schema.draft(table), or privem "
-                "schema at the command line, begins one"
-            )
         check_one_start(self.n_init)
 
     def _open_table(
@@ -166,11 +166,7 @@ class TableMixture(Components, DensityMixin, PrivatelyScored):  # type: ignore[m
         framed_ = framed(X, policy)
         aside = [name for name in (y, sample_weight, groups) if isinstance(name, str)]
         schema = schema_of(self.schema, framed_, aside)
-        if private:
-            assert schema is not None
-            refuse_open(schema)
-        else:
-            schema = completed(schema, framed_, aside)
+        schema = needed(schema) if private else completed(schema, framed_, aside)
         if self.target is not None and self.target not in schema.names:
             raise ValueError(
                 f"target={self.target!r} is no column of the schema; it has "
@@ -205,15 +201,21 @@ class TableMixture(Components, DensityMixin, PrivatelyScored):  # type: ignore[m
         d = self.n_features_in_
         preamble = Preamble.of(terms, table.people, d, Region.around_origin(1.0, d))
         at = None if self.target is None else self.schema_.names.index(self.target)
-        return PrivateTables(preamble, self.schema_.cells, at, self._components, self._rng())
+        finding = Finding(self.schema_, terms.delta)
+        return PrivateTables(preamble, finding, finding.most, at, self._components, self._rng())
 
-    def _set_private(self, result: PrivateFit[TableState]) -> None:
+    def _set_private(self, result: TableFit) -> None:
+        assert result.complete is not None
         self._set_state(result.state)
+        self.schema_, self._found = result.complete.schema, dict(result.complete.known)
+        if result.complete.outside is not None:
+            self.outside_ = result.complete.outside
         self.n_iter_, self.n_records_ = result.iterations, float(result.ground.count)
 
     def _known(self, plan: PrivateTables, terms: Terms) -> dict[str, str]:
         held = ", and what holds between them" * bool(self.schema_.constraints)
-        return {"schema": f"what each column is, with bounds or categories{held}"}
+        said = f"what each column is, with bounds or categories{held}"
+        return {"schema": said, **self._found}
 
     def _known_types(self) -> dict[str, str]:
         kinds = [str(column.dtype) for column in self.schema_.columns]

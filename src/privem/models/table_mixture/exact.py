@@ -49,7 +49,7 @@ class BinnedQuery:
     --------
     >>> query = BinnedQuery(PairsQuery((2,)), ((0, 1, 1),))
     >>> query(Block(np.array([[0.0], [1.0], [2.0]])), Scratch()).second
-    array([1., 0., 2.])
+    array([1., 2., 0.])
     """
 
     query: ClassQuery | PairsQuery

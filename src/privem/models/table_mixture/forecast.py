@@ -12,6 +12,7 @@ from ...data.table import People
 from ...ground import Ground, Preamble
 from ...schema import Schema
 from .bins import bins_for
+from .finding import Finding
 from .fitting import classes_for
 from .plan import PrivateTables
 from .tables import CellCountsQuery
@@ -66,7 +67,8 @@ def forecast(
     people, d = People("record", records, False), len(schema.columns)
     preamble = Preamble.of(terms, people, d, Region.around_origin(1.0, d))
     at = None if target is None else schema.names.index(target)
-    plan = PrivateTables(preamble, schema.cells, at, components, np.random.default_rng(0))
+    finding = Finding(schema, terms.delta)
+    plan = PrivateTables(preamble, finding, finding.most, at, components, np.random.default_rng(0))
     allowance = terms.allowance(plan.parts(), preamble.count is None)
     region = Region.around_origin(1.0, d)
     ground = Ground(records, records, region, None, allowance, preamble.cap_weight)

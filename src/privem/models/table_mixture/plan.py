@@ -1,7 +1,8 @@
 """How a mixture of products is fitted privately: two releases, and arithmetic.
 
-The number of records comes first, unless it is public; then counts of cells, which make the bins;
-then tables of pairs of bins. The search that follows sees these numbers only.
+The number of records comes first, unless it is public; then what the schema leaves open; then
+counts of cells, which make the bins; then tables of pairs of bins. The search that follows sees
+these numbers only.
 """
 
 from __future__ import annotations
@@ -15,8 +16,9 @@ import numpy as np
 from ...budget import Allowance, Part
 from ...core import Release, Stage
 from ...ground import Ground, Preamble, PrivateFit
-from ...tape import held, settled
+from ...tape import given, held, settled
 from .bins import Bins, Column, bin_columns
+from .finding import Complete, Finding
 from .fitting import Evidence, cells_share, classes_for, fit_tables, independent
 from .model import TableState
 from .replay import Found
@@ -29,6 +31,13 @@ _MOST_LABELS = 66
 
 
 @dataclass(frozen=True)
+class TableFit(PrivateFit[TableState]):
+    """What a private fit has found, and the schema that it is about."""
+
+    complete: Complete | None = None
+
+
+@dataclass(frozen=True)
 class PrivateTables:
     """Count, counts of cells, tables of pairs; a mixture fitted to them.
 
@@ -38,7 +47,10 @@ class PrivateTables:
     Parameters
     ----------
     preamble : Preamble
+    finding : Finding
+        How what the schema leaves open is found.
     columns : sequence of Column
+        Until that is found, with the most cells that there may be.
     target : int or None
     components : int or None
         Classes of each start; ``None``: as many as the noise allows.
@@ -47,6 +59,7 @@ class PrivateTables:
     """
 
     preamble: Preamble
+    finding: Finding
     columns: Sequence[Column]
     target: int | None
     components: int | None
@@ -64,7 +77,8 @@ class PrivateTables:
 
     def parts(self) -> list[Part]:
         """How the budget is shared out."""
-        parts, left = self.preamble.parts(), 1.0 - self.preamble.share()
+        parts = [*self.preamble.parts(), *self.finding.parts()]
+        left = 1.0 - sum(part.share for part in parts)
         cells = [("gaussian", sum(self.sizes))]
         if not self.pairs:
             return [*parts, Part("cells", left, cells)]
@@ -78,23 +92,31 @@ class PrivateTables:
         last = 1 if self.target is None else most[self.target]
         return last * sum(most[i] * most[j] for i, j in self.pairs)
 
-    def stages(
-        self, allowance: Allowance
-    ) -> Generator[Stage, Release[Any], PrivateFit[TableState]]:
+    def stages(self, allowance: Allowance) -> Generator[Stage, Release[Any], TableFit]:
         """The plan."""
         ground = yield from self.preamble.stages(allowance)
+        complete = yield from given(self.finding.stages(ground))
+        known = replace(self, columns=complete.schema.cells)
+        return (yield from known._fitted(ground, complete))
+
+    def _fitted(
+        self, ground: Ground, complete: Complete
+    ) -> Generator[Stage, Release[Any], TableFit]:
+        """Counts of cells, tables, and the search, once all of the schema is known."""
+        allowance = ground.allowance
         if allowance.adaptive and self.pairs:
             shared = held(lambda: self._reshared(ground))
             ground = replace(ground, allowance=shared)
         query = CellCountsQuery(self.sizes, ground.cap_weight)
-        cells = yield ground.stage(query, "cells")
+        cells = replace((yield ground.stage(complete.cut(query), "cells")), query=query)
         bins = held(lambda: self._bins(cells, ground))
         if not self.pairs:
             state = independent(bins, cells, ground.count)
-            return PrivateFit(state, ground, 1, "single")
+            return TableFit(state, ground, 1, "single", complete=complete)
         maps = tuple(tuple(each.bin_of.tolist()) for each in bins)
         question = TablesQuery(maps, self.pairs, self.target, ground.cap_weight)
-        tables = yield ground.stage(question, "tables")
+        asked = yield ground.stage(complete.cut(question), "tables")
+        tables = replace(asked, query=question)
         classes = self.components or held(lambda: classes_for(ground.count, tables.spread))
         evidence = Evidence.of(bins, cells, tables, ground.count)
 
@@ -103,7 +125,7 @@ class PrivateTables:
             return Found.of(state, evidence, self.target, classes)
 
         found = settled(search, lambda before: before.moved(evidence))
-        return PrivateFit(found.state, ground, 2)
+        return TableFit(found.state, ground, 2, complete=complete)
 
     def _reshared(self, ground: Ground) -> Allowance:
         """Shares of cells and tables by the noise that tables would have with all of it."""

@@ -1,6 +1,7 @@
 """Schemas as estimators are given them; and, for exact fits, what a schema leaves open.
 
-A private fit reads nothing off rows: everything about the columns is declared, and public.
+A private fit reads nothing off rows: what is not declared is found by releases
+(:mod:`privem.models.table_mixture.finding`).
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ def schema_of(given: Any, X: Any, aside: Sequence[str] = ()) -> Schema | None:
 
 def _agrees(given: Schema, agreed: Schema) -> bool:
     """Whether a schema says nothing else than one that knows the types of its columns."""
-    if given.names != agreed.names:
+    if given.names != agreed.names or not set(given.constraints) <= set(agreed.constraints):
         return False
     return all(
         {**theirs.as_dict(), **ours.as_dict(), "dtype": theirs.dtype} == theirs.as_dict()
@@ -50,8 +51,19 @@ def _agrees(given: Schema, agreed: Schema) -> bool:
     )
 
 
+def needed(schema: Schema | None) -> Schema:
+    """The schema of a private fit, which has to be declared or agreed on."""
+    if schema is None:
+        raise ValueError(
+            "a private fit needs schema=: what each column is, from public knowledge (reading it "
+            "off the data would give rare values away). Schema.draft(table), or privem schema at "
+            "the command line, begins one"
+        )
+    return schema
+
+
 def refuse_open(schema: Schema) -> None:
-    """Raise for columns of which a private fit would have to find bounds or categories."""
+    """For federations: raise for columns of which bounds or categories would have to be found."""
     for names, what, how in (
         (schema.without_bounds, "bounds", "(low, high)"),
         (schema.without_categories, "categories", 'a list such as ["no", "yes"]'),
@@ -59,7 +71,7 @@ def refuse_open(schema: Schema) -> None:
         if names:
             raise ValueError(
                 f"the schema gives no {what} for {', '.join(map(repr, names))}: give {how}, from "
-                f"public knowledge. Finding {what} privately is not possible yet"
+                f"public knowledge. Finding {what} is not possible in a federation"
             )
 
 

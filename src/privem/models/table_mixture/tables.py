@@ -27,6 +27,7 @@ at the data gain the others nothing on average. Wide data get fewer bins instead
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations
@@ -101,6 +102,11 @@ class CellCountsQuery:
             for code, size in zip(_codes(block.X, self.sizes), self.sizes, strict=True)
         ]
         return CellCounts(np.concatenate(counts).astype(np.float64))
+
+    def contributions(self, block: Block, scratch: Scratch) -> Array:
+        """What each record adds where none has a weight, (size, b): a one for each column."""
+        starts = np.cumsum([0, *self.sizes[:-1]])[:, None]
+        return _ones(sum(self.sizes), starts + _codes(block.X, self.sizes))
 
     def groups(self, neighbours: str) -> list[Group]:
         """One group; derived above."""
@@ -191,6 +197,20 @@ class TablesQuery:
     def __call__(self, block: Block, scratch: Scratch) -> Tables:
         """Count a block: one table after the other, which fits the fastest memory there is."""
         weight = _weights(block, self.cap_weight)
+        counts, at = np.empty(self.size), 0
+        for size, place in self._places(block):
+            counts[at : at + size] = np.bincount(place, weight, size)
+            at += size
+        return Tables(counts)
+
+    def contributions(self, block: Block, scratch: Scratch) -> Array:
+        """What each record adds where none has a weight, (size, b): a one for each table."""
+        starts = np.cumsum([0, *map(math.prod, self.shapes)])[:-1, None]
+        places = np.stack([place.copy() for _, place in self._places(block)])
+        return _ones(self.size, starts + places)
+
+    def _places(self, block: Block) -> Iterator[tuple[int, Codes]]:
+        """The size of each table, and which of its cells each record is in, to be used at once."""
         cells = _codes(block.X, tuple(map(len, self.maps)))
         codes = [each[code] for each, code in zip(self._maps, cells, strict=True)]
         last, seconds = 1, codes
@@ -198,14 +218,10 @@ class TablesQuery:
             last = self.bins[self.target]
             seconds = [code * last + codes[self.target] for code in codes]
         place = np.empty(len(block.X), dtype=np.int64)
-        counts, at = np.empty(self.size), 0
         for (i, j), shape in zip(self.pairs, self.shapes, strict=True):
-            size = math.prod(shape)
             np.multiply(codes[i], self.bins[j] * last, out=place)
             np.add(place, seconds[j], out=place)
-            counts[at : at + size] = np.bincount(place, weight, size)
-            at += size
-        return Tables(counts)
+            yield math.prod(shape), place
 
     @cached_property
     def _maps(self) -> list[Codes]:
@@ -243,6 +259,13 @@ def _codes(X: Array, sizes: tuple[int, ...]) -> Codes:
     # Of NaN and zero, fmax takes zero.
     cells = np.fmin(np.fmax(np.asarray(X), 0.0), last)
     return np.ascontiguousarray(cells.T).astype(np.int64)
+
+
+def _ones(size: int, places: Codes) -> Array:
+    """Ones at these places of each record, and zeros else."""
+    found = np.zeros((size, places.shape[1]))
+    np.put_along_axis(found, places, 1.0, axis=0)
+    return found
 
 
 def _weights(block: Block, cap: float | None) -> Array | None:
