@@ -36,8 +36,22 @@ def test_files_hold_what_they_say(demo):
         "demo.png",
         "model.json",
         "people.parquet",
+        "synthetic-table.parquet",
         "synthetic.parquet",
+        "table.parquet",
+        "table.png",
     ]
+
+
+def test_the_synthetic_table_is_like_the_table(demo):
+    one, other = (pl.read_parquet(demo.files[name]) for name in ("table", "synthetic_table"))
+    assert one.schema == other.schema
+    assert (other["years_employed"] <= other["age"]).all()
+    assert 0 < other["income_k"].null_count() < 1500
+    # Far less than between independent draws of nothing: these are sums over the people themselves.
+    assert 0 < demo.columns < 0.3
+    assert 0 < demo.pairs < 0.5
+    assert demo.table.privacy_.epsilon == 1.0
 
 
 def test_synthetic_rows_are_not_sorted_by_component(demo):
@@ -97,9 +111,9 @@ def test_without_matplotlib_all_but_the_picture(tmp_path, monkeypatch):
     assert demo.remark == (
         'no picture: matplotlib is not installed; for pictures: pip install "privem[plot]"'
     )
-    assert set(demo.files) == {"people", "model", "synthetic"}
+    assert set(demo.files) == {"people", "model", "synthetic", "table", "synthetic_table"}
     assert all(path.stat().st_size > 0 for path in demo.files.values())
-    assert not (tmp_path / "demo.png").exists()
+    assert not list(tmp_path.glob("*.png"))
 
 
 def test_progress_names_every_step(tmp_path):
@@ -109,7 +123,7 @@ def test_progress_names_every_step(tmp_path):
     assert "make 300 people who do not exist ..." in text
     assert "with epsilon 1" in text
     assert "single Gaussian" in text
-    assert text.count(" s\n") == 6
+    assert text.count(" s\n") == 8
 
 
 def test_a_folder_that_cannot_be_made(tmp_path):

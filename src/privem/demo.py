@@ -1,21 +1,29 @@
-"""The demonstration: synthetic people, a private mixture fitted from a file, what it costs."""
+"""The demonstration: synthetic people, a private mixture fitted from a file, what it costs.
+
+And a mixed table of them, with categories, gaps and dates, beside a synthetic one.
+"""
 
 from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+import numpy as np
 import polars as pl
 from sklearn.exceptions import ConvergenceWarning
 
 from .datasets import make_people
 from .models.gaussian_mixture.estimator import GaussianMixture
-from .report import MissingExtra, draw_pairs, write_records
+from .models.table_mixture.estimator import TableMixture
+from .models.table_mixture.imputing import known_cells
+from .report import MissingExtra, Shares, draw_pairs, draw_tables, write_records
+from .schema import Schema
+from .tree import Array
 
 COMPONENTS, EPSILON = 5, 1.0
 
@@ -35,6 +43,18 @@ _LABELS = {
     "systolic_bp": "systolic blood pressure, mmHg",
     "cholesterol": "cholesterol, mg/dL",
 }
+_SCHEMA = Schema(
+    {
+        "age": (int, 0, 120),
+        "years_employed": (int, 0, 80),
+        "occupation": ["student", "employed", "retired"],
+        "smoker": bool,
+        "income_k": {"bounds": [0, 500], "decimals": 1},
+        "visited": ("2025-01-01", "2025-12-31"),
+    },
+    missing=["income_k"],
+    constraints=["years_employed <= age"],
+)
 
 
 @dataclass(frozen=True)
@@ -55,6 +75,12 @@ class Demo:
     """Score of ``model``."""
     single: float
     """Score of one Gaussian with the same budget: what a private mixture has to beat."""
+    table: TableMixture
+    """The private model of the mixed table."""
+    columns: float
+    """How far single columns of its synthetic table are from the people's: mean total variation."""
+    pairs: float
+    """The same of pairs of columns."""
     files: dict[str, Path]
     remark: str
     """Why something is missing; empty if nothing is."""
@@ -94,6 +120,8 @@ def run_demo(
         "people": folder / "people.parquet",
         "model": folder / "model.json",
         "synthetic": folder / "synthetic.parquet",
+        "table": folder / "table.parquet",
+        "synthetic_table": folder / "synthetic-table.parquet",
     }
     held_out = max(rows // 5, 100)
     step = partial(_step, say)
@@ -118,12 +146,61 @@ def run_demo(
     with step(f"draw {rows:,} records from the private model"):
         synthetic = model.sample_frame(rows)
         write_records(files["synthetic"], synthetic.columns, rows, [synthetic])
-    with step("draw the picture"):
+    mixed = _mixed(people, np.random.default_rng(random_state))
+    write_records(files["table"], mixed.columns, rows, [mixed])
+    with step("fit a table with categories, gaps and dates"):
+        table = TableMixture(schema=_SCHEMA, epsilon=EPSILON, random_state=random_state)
+        table.fit(files["table"])
+    with step(f"draw {rows:,} rows of a synthetic table"):
+        drawn = table.sample_frame(rows)
+        write_records(files["synthetic_table"], drawn.columns, rows, [drawn])
+        one, other = (
+            Shares.of(known_cells(table.schema_, frame), table.schema_, table.bins_)
+            for frame in (mixed, drawn)
+        )
+    with step("draw the pictures"):
         remark = _picture(folder / "demo.png", model, people, synthetic)
+        if not remark:
+            title = "A table of people who do not exist, and a private synthetic one"
+            names = (f"{rows:,} people", "synthetic, epsilon 1")
+            about = (table.schema_, table.bins_, one, other)
+            draw_tables(folder / "table.png", *about, names=names, title=title)
     if not remark:
-        files["picture"] = folder / "demo.png"
+        files |= {"picture": folder / "demo.png", "table_picture": folder / "table.png"}
     best, mine, least = (mixture.score(others) for mixture in (exact, model, single))
-    return Demo(model, rows, held_out, best, mine, least, files, remark)
+    columns = _distance(one.cells, other.cells)
+    pairs = _distance(list(one.pairs.values()), list(other.pairs.values()))
+    return Demo(model, rows, held_out, best, mine, least, table, columns, pairs, files, remark)
+
+
+def _mixed(people: pl.DataFrame, rng: np.random.Generator) -> pl.DataFrame:
+    """The same people as a mixed table: whole numbers, categories, yes or no, gaps, dates."""
+    n = people.height
+    age = people["age"].to_numpy().astype(np.int64)
+    income = people["income_k"].to_numpy()
+    working = np.clip(np.minimum(age, 66) - 20 - rng.poisson(4, n), 0, None)
+    smokes = rng.random(n) < np.where(people["cholesterol"].to_numpy() > 200, 0.3, 0.12)
+    # The well paid say less often what they earn.
+    says = rng.random(n) > np.clip(income / 300, 0.05, 0.5)
+    days = 365 * rng.beta(2, 2, n) * (1 - 0.3 * smokes)
+    return pl.DataFrame(
+        {
+            "age": age,
+            "years_employed": np.where(income < 15, np.minimum(working, 3), working),
+            "occupation": np.where(
+                age > 64, "retired", np.where((age < 27) & (income < 20), "student", "employed")
+            ),
+            "smoker": smokes,
+            "income_k": pl.Series(np.round(income, 1)).set(pl.Series(~says), None),
+            "visited": np.datetime64("2025-01-01") + days.astype(np.int64),
+        }
+    )
+
+
+def _distance(ones: Sequence[Array], others: Sequence[Array]) -> float:
+    """Mean total variation."""
+    both = zip(ones, others, strict=True)
+    return float(np.mean([0.5 * np.abs(one - other).sum() for one, other in both]))
 
 
 @contextmanager

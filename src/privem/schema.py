@@ -17,14 +17,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .data.array import is_frame
 from .data.cells import Cells, for_type
-from .data.columns import Category, Column, Number, bounded, refuse_text, wrong
-from .data.declared import column_of
+from .data.columns import Category, Column, Number, bounded, wrong
+from .data.constraints import Constraint, check, constraints_of
+from .data.declared import column_of, gaps_of, name_of
 from .data.decode import decode
-from .data.drafts import DRAFT, drafted, toml, toml_key
+from .data.drafts import draft_of, toml_text
 from .data.given import allowed
-from .data.mixed import open_columns
 from .files import write_whole
 
 
@@ -64,6 +63,11 @@ class Schema:
     missing : iterable of str or bool, default=()
         Names of columns in which values may be missing; ``True``: all of them. Gaps in other
         columns are refused.
+    constraints : list, default=()
+        What is known to hold between columns, and holds in whatever is drawn: ``"years_employed <=
+        age"`` for numbers, dates or times; ``"education -> education_num"`` where the first column
+        determines the second, ``{"education -> education_num": {"Masters": 14, ...}}`` if it is
+        known how.
 
     Examples
     --------
@@ -89,34 +93,45 @@ class Schema:
     """What each column is, in order."""
     skipped: tuple[str, ...] = ()
     """Columns that are left out on purpose."""
+    constraints: tuple[Constraint, ...] = ()
+    """What holds between columns."""
 
-    def __init__(self, columns: Mapping[str, Any], missing: Iterable[str] | bool = ()) -> None:
+    def __init__(
+        self,
+        columns: Mapping[str, Any],
+        missing: Iterable[str] | bool = (),
+        constraints: Iterable[Any] = (),
+    ) -> None:
         if not isinstance(columns, Mapping):
             raise TypeError(
                 f"a schema is a mapping from column names, got {type(columns).__name__}: "
                 'Schema({"age": (15, 95), "sex": ["Female", "Male"]})'
             )
-        made = {_name(name): column_of(name, given) for name, given in columns.items()}
-        gaps = _gaps(missing, made)
-        self._set(
-            [
-                replace(each, missing=each.missing or each.name in gaps)
-                for each in made.values()
-                if each
-            ],
-            [name for name, each in made.items() if each is None],
-        )
+        made = {name_of(name): column_of(name, given) for name, given in columns.items()}
+        gaps = gaps_of(missing, made)
+        kept = [
+            replace(each, missing=each.missing or each.name in gaps)
+            for each in made.values()
+            if each
+        ]
+        skipped = [name for name, each in made.items() if each is None]
+        self._set(kept, skipped, constraints_of(constraints, kept))
 
-    def _set(self, columns: Sequence[Column], skipped: Sequence[str]) -> None:
+    def _set(
+        self, columns: Sequence[Column], skipped: Sequence[str], constraints: Sequence[Constraint]
+    ) -> None:
         if not columns:
             raise ValueError("a schema needs at least one column")
+        check(constraints, columns)
         object.__setattr__(self, "columns", tuple(columns))
         object.__setattr__(self, "skipped", tuple(skipped))
+        object.__setattr__(self, "constraints", tuple(constraints))
 
     def _with(self, columns: Sequence[Column]) -> Schema:
-        """The same with other columns."""
-        made = object.__new__(Schema)
-        made._set(columns, self.skipped)
+        """The same with other columns, and the constraints that are about them."""
+        made, names = object.__new__(Schema), {column.name for column in columns}
+        kept = [each for each in self.constraints if names.issuperset(each.names)]
+        made._set(columns, self.skipped, kept)
         return made
 
     @classmethod
@@ -167,7 +182,9 @@ class Schema:
         parts = [f"{column.name!r}: {column.spelled()}" for column in self.columns]
         parts += [f"{name!r}: None" for name in self.skipped]
         gaps = f", missing={self.missing!r}" if self.missing else ""
-        return f"Schema({{{', '.join(parts)}}}{gaps})"
+        held = [constraint.written() for constraint in self.constraints]
+        known = f", constraints={held!r}" if held else ""
+        return f"Schema({{{', '.join(parts)}}}{gaps}{known})"
 
     def with_bounds(self, bounds: Mapping[str, tuple[float, float]]) -> Schema:
         """The schema with bounds for columns that had none; whole numbers get whole ones.
@@ -269,18 +286,23 @@ class Schema:
     def to_dict(self) -> dict[str, Any]:
         """The schema as values that JSON and TOML can hold; types of a fitted table included."""
         columns: dict[str, Any] = {column.name: column.as_dict() for column in self.columns}
-        return {"columns": columns | {name: {"type": "skip"} for name in self.skipped}}
+        held = [constraint.written() for constraint in self.constraints]
+        known = {"constraints": held} if held else {}
+        return known | {"columns": columns | {name: {"type": "skip"} for name in self.skipped}}
 
     @classmethod
     def from_dict(cls, saved: Mapping[str, Any]) -> Schema:
         """What :meth:`to_dict` gave, or a person wrote in the same form."""
         columns = saved.get("columns")
-        if set(saved) != {"columns"} or not isinstance(columns, Mapping):
-            raise ValueError("a schema file has one table, [columns], with a line for each column")
+        if set(saved) - {"constraints"} != {"columns"} or not isinstance(columns, Mapping):
+            raise ValueError(
+                "a schema file has one table, [columns], with a line for each column; and before "
+                "it, if there are any, constraints = [...]"
+            )
         for name, given in columns.items():
             if not isinstance(given, Mapping):
                 raise wrong(name, f"expected a table like {{bounds = [0, 90]}}, got {given!r}")
-        return cls(columns)
+        return cls(columns, constraints=saved.get("constraints", ()))
 
     @classmethod
     def read(cls, path: str | os.PathLike[str]) -> Schema:
@@ -290,7 +312,7 @@ class Schema:
             text = file.read_text("utf-8")
             saved = tomllib.loads(text) if file.suffix == ".toml" else json.loads(text)
             return cls.from_dict(saved if isinstance(saved, Mapping) else {})
-        except ValueError as problem:
+        except (ValueError, TypeError) as problem:
             raise ValueError(f"{str(path)!r} is not a complete schema: {problem}") from None
 
     def write(self, path: str | os.PathLike[str]) -> None:
@@ -311,10 +333,7 @@ class Schema:
         if _schema_path(path).suffix == ".json":
             text = json.dumps(saved, indent=2, ensure_ascii=False) + "\n"
         else:
-            lines = [
-                f"{toml_key(name)} = {toml(each)}\n" for name, each in saved["columns"].items()
-            ]
-            text = "[columns]\n" + "".join(lines)
+            text = toml_text(saved)
         with write_whole(path) as temporary:
             temporary.write_text(text, "utf-8")
 
@@ -344,17 +363,7 @@ class Schema:
         sex = {categories = "?", missing = "?"}
         <BLANKLINE>
         """
-        opened = open_columns(source.head(0) if is_frame(source) else source, header)
-        if opened.header.public is not None:
-            raise ValueError(
-                f"{opened.label}: a draft shows the column names; header=True (--header at the "
-                "command line) says that the first line is a header, and not somebody's record"
-            )
-        lines = [
-            f"{toml_key(name)} = {drafted(kind, opened.typed)}\n"
-            for name, kind in opened.types.items()
-        ]
-        return DRAFT + "".join(lines)
+        return draft_of(source, header)
 
 
 class _Lowest:
@@ -362,28 +371,6 @@ class _Lowest:
 
     def random(self, size: int) -> NDArray[np.float64]:
         return np.zeros(size)
-
-
-def _name(name: Any) -> str:
-    if not isinstance(name, str) or not name:
-        raise TypeError(f"names of columns are text, got {name!r}")
-    refuse_text(name, name)
-    if name == "*" or (name.startswith("^") and name.endswith("$")):
-        raise ValueError(f"column {name!r}: polars takes this name for a pattern; rename it")
-    return name
-
-
-def _gaps(missing: Any, columns: Mapping[str, Any]) -> list[str]:
-    """The columns that ``missing`` means."""
-    if isinstance(missing, bool):
-        return list(columns) if missing else []
-    if isinstance(missing, str) or not isinstance(missing, Iterable):
-        raise TypeError(f"missing is a list of column names, or True for all, got {missing!r}")
-    names = list(missing)
-    for name in names:
-        if columns.get(name) is None:
-            raise ValueError(f"missing names {name!r}, which is no column of the schema")
-    return names
 
 
 def _schema_path(path: str | os.PathLike[str]) -> Path:

@@ -725,12 +725,14 @@ def test_a_bar_never_shown_leaves_nothing_behind(capsys):
 def test_demo(tmp_path):
     out = tmp_path / "demo"
     text = run("demo", "--rows", 3000, "--out", out, env={"COLUMNS": "80"}).stdout
-    for name in ("people.parquet", "model.json", "synthetic.parquet", "demo.png"):
+    tables = ("table.parquet", "synthetic-table.parquet", "table.png")
+    for name in ("people.parquet", "model.json", "synthetic.parquet", "demo.png", *tables):
         assert (out / name).stat().st_size > 1000
         assert str(out / name) in text
     model = privem.load(out / "model.json")
     assert str(model.privacy_) in " ".join(text.split())
-    assert "this table would itself be a release" in " ".join(text.split())
+    assert "these numbers would themselves be a release" in " ".join(text.split())
+    assert "a synthetic one, epsilon 1" in text
     scores = re.findall(r"(exact EM|private mixture|single Gaussian).*?(-\d+\.\d{3})", text)
     assert [name for name, _ in scores] == ["exact EM", "private mixture", "single Gaussian"]
     assert float(scores[1][1]) == pytest.approx(model.score(make_people(600, 1)), abs=6e-4)

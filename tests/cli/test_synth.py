@@ -8,6 +8,7 @@ import pytest
 from click.testing import CliRunner
 
 import privem
+from privem.audit import Transcript
 from privem.cli import app
 
 RNG = np.random.default_rng(0)
@@ -39,10 +40,13 @@ def test_a_synthetic_table_and_its_report(folder):
     said = run(
         folder, "synth", "people.csv", "--header", "--schema", "schema.toml", "-o", "out.parquet",
         "--target", "retired", "--evaluate", "people.parquet", "--seed", "0",
+        "--picture", "out.png",
     ).stdout  # fmt: skip
     assert "differentially private" in said
-    assert "of noise alone" in said
-    assert "auc" in said
+    assert "of the truth" in said
+    assert "AUC of trees" in said
+    assert max(map(len, said.replace(str(folder), "").splitlines())) <= 80
+    assert (folder / "out.png").read_bytes().startswith(b"\x89PNG")
     drawn = pl.read_parquet(folder / "out.parquet")
     assert drawn.columns == ["age", "city", "retired"]
     assert abs(drawn.height - 900) < 120
@@ -73,11 +77,68 @@ def test_an_exact_table_says_so(folder):
     assert "nothing here is private" in said
 
 
+def test_constraints_of_a_file_are_kept(folder):
+    text = (folder / "schema.toml").read_text()
+    (folder / "held.toml").write_text(f'constraints = ["age -> retired"]\n{text}')
+    said = run(folder, "synth", "people.parquet", "--schema", "held.toml", "-o", "out.csv").stdout
+    assert "1, kept by every row" in said
+    drawn = pl.read_csv(folder / "out.csv")
+    assert drawn.select("age", "retired").n_unique() == drawn["age"].n_unique()
+
+
+def test_a_forecast_reads_and_spends_nothing(folder):
+    words = ["synth", "nobody.csv", "--schema", "schema.toml", "--forecast", "900"]
+    assert "nothing was spent" in run(folder, *words).stdout.replace("\n", " ")
+    found = json.loads(run(folder, *words, "--json", "--target", "city").stdout)["forecasts"]
+    assert [each["epsilon"] for each in found] == [0.25, 1.0, 4.0]
+    assert found[0]["seen"] > found[1]["seen"] > found[2]["seen"]
+    assert found[0]["tables"] == 1
+    assert not (folder / "out.csv").exists()
+
+
+def test_a_forecast_is_the_noise_that_comes(folder):
+    """The deviation of noise on cells and tables, but for the noise on the number of records.
+
+    Two fifths of the records, 360, are more than seven deviations of the noise on their number, and
+    move the noise on cells by a fifth.
+    """
+    found = json.loads(
+        run(
+            folder, "synth", "x.csv", "--schema", "schema.toml", "--forecast", "900", "--json"
+        ).stdout
+    )["forecasts"][1]
+    model = privem.TableMixture(schema=folder / "schema.toml", n_components=2, random_state=0)
+    watched = Transcript()
+    model._watch = watched
+    model.fit(folder / "people.parquet")
+    spread = {stage.name: release.spread for stage, release in watched.entries}
+    assert found["table_noise"] == pytest.approx(spread["tables"], rel=0.2)
+    assert found["cell_noise"] == pytest.approx(spread["cells"], rel=0.2)
+
+
+def test_nothing_is_spent_where_something_is_wrong(folder, monkeypatch):
+    monkeypatch.setattr(privem.TableMixture, "fit", lambda *args, **more: pytest.fail("spent"))
+    pl.DataFrame({"age": [3], "city": ["Bonn"]}).write_csv(folder / "test.csv")
+    begin = ["synth", "people.parquet", "--schema", "schema.toml", "-o"]
+    for words, code in (
+        (["out.csv", "--evaluate", "test.csv"], 3),
+        (["out.csv", "--evaluate", "none.csv"], 3),
+        (["out.csv", "--model-file", "out.csv"], 2),
+        (["out.csv", "--target", "town"], 2),
+        (["out.csv", "--picture", "out.jpg"], 2),
+        (["none/out.csv"], 5),
+        (["out.csv", "--model-file", "none/m.json"], 5),
+    ):
+        run(folder, *begin, *words, code=code)
+
+
 @pytest.mark.parametrize(
     ("words", "why"),
     [
         (["synth", "people.csv", "-o", "out.csv"], "--schema says what"),
-        (["synth", "people.csv", "--schema", "schema.toml", "-o", "out.npy"], ".npy"),
+        (["synth", "people.csv", "--schema", "schema.toml", "-o", "out.npy"], ".csv or .parquet"),
+        (["synth", "people.csv", "--schema", "schema.toml"], "--output says where"),
+        (["synth", "people.csv", "--schema", "schema.toml", "--forecast", "9", "--exact"], "noise"),
         (["synth", "people.csv", "--schema", "none.toml", "-o", "out.csv"], "none.toml"),
         (["synth", "people.csv", "--schema", "schema.toml", "-o", "people.csv"], "overwrite"),
         (["fit", "people.csv", "-m", "table", "-o", "m.json"], "needs --schema"),

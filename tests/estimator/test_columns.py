@@ -203,14 +203,20 @@ def test_a_private_sample_is_like_the_data(cls):
 
 
 @pytest.mark.parametrize("kind", ["full", "tied", "diag", "spherical"])
-def test_booleans_are_as_frequent_as_each_component_says(kind):
+def test_booleans_are_as_frequent_as_each_component_says(kind, tmp_path):
     rng = np.random.default_rng(1)
     group = rng.random(40_000) < 0.4
     share = np.where(group, 0.02, 0.7)
     frame = pl.DataFrame(
         {"place": np.where(group, 0.0, 9.0) + rng.normal(0, 0.5, 40_000), "rare": False}
     ).with_columns(rare=pl.Series(rng.random(40_000) < share))
-    model = GaussianMixture(2, covariance_type=kind, epsilon=None, random_state=3).fit(frame)
+    frame.write_parquet(tmp_path / "x.parquet")
+    model = GaussianMixture(2, covariance_type=kind, epsilon=None, random_state=3)
+    # Who opens rows themselves has said what they are; a frame or a file with flags is refused.
+    for rows in (frame, frame.lazy(), tmp_path / "x.parquet"):
+        with pytest.raises(ValueError, match=r"'rare' is declared as yes or no.*TableMixture"):
+            model.fit(rows)
+    model.fit(read_file(tmp_path / "x.parquet"))
     drawn = model.sample_frame(200_000)
     low, high = drawn.filter(pl.col("place") < 4.5), drawn.filter(pl.col("place") > 4.5)
     # Five standard errors of the data's share; one half as the threshold would give 0.0003.

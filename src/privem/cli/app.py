@@ -198,7 +198,6 @@ def schema(data: Path, output: Path | None, header: bool | None) -> None:
     "--output -o",
     "Where to write the synthetic table: .csv or .parquet.",
     options.PATH,
-    required=True,
     metavar="FILE",
 )
 @options.offer("target", "A column that the others should predict well.")
@@ -214,6 +213,18 @@ def schema(data: Path, output: Path | None, header: bool | None) -> None:
     options.PATH,
     metavar="FILE",
 )
+@options.option(
+    "--picture",
+    "Draw the synthetic table beside what was released (.png).",
+    options.PATH,
+    metavar="FILE",
+)
+@options.option(
+    "--forecast",
+    "Say what to expect of about so many rows, and stop: nothing is read, nothing is spent.",
+    click.IntRange(1),
+    metavar="ROWS",
+)
 @options.option("--seed random_state", "Seed for searches and draws, never noise.", options.SEED)
 @options.header
 @options.exact
@@ -221,10 +232,12 @@ def schema(data: Path, output: Path | None, header: bool | None) -> None:
 @options.quiet
 def synth(
     data: Path,
-    output: Path,
+    output: Path | None,
     rows: int | None,
     model_file: Path | None,
     evaluate: Path | None,
+    picture: Path | None,
+    forecast: int | None,
     as_json: bool,
     quiet: bool,
     **asked: Any,
@@ -238,20 +251,35 @@ def synth(
     Everything that is printed is private too: the report compares the synthetic table with what
     was released, and with nothing else. --evaluate compares with other, public rows.
     """
-    from .model_files import check_records
-    from .synth import make_request, report, synthesize
+    from .model_files import refuse_overwriting
+    from .synth import (
+        check_picture,
+        forecasts,
+        make_request,
+        report,
+        report_forecast,
+        synthesize,
+    )
 
     if rows is not None and rows < 1:
         raise click.UsageError("--rows must be at least 1")
     request = make_request(**asked)
-    check_records(output)
-    if data.exists() and output.exists() and data.samefile(output):
-        raise click.UsageError(f"--output {str(output)!r} would overwrite the data")
-    if output.suffix == ".npy":
-        raise click.UsageError("a .npy file holds numbers, not categories: use .csv or .parquet")
+    if forecast is not None:
+        report_forecast(forecasts(request, forecast), as_json)
+        return
+    if output is None:
+        raise click.UsageError("--output says where to write the synthetic table")
+    if output.suffix not in (".csv", ".parquet"):
+        raise click.UsageError(f"--output {str(output)!r} must end in .csv or .parquet")
+    check_output(output)
     if model_file is not None:
         check_output(model_file)
-    report(synthesize(request, data, output, rows, model_file, evaluate, quiet), as_json, quiet)
+    if picture is not None:
+        check_picture(picture, request.exact)
+    written = {"--output": output, "--model-file": model_file, "--picture": picture}
+    refuse_overwriting(written, data, evaluate)
+    summary = synthesize(request, data, output, rows, model_file, evaluate, picture, quiet)
+    report(summary, as_json, quiet)
 
 
 @app.command()
@@ -289,9 +317,11 @@ def demo(out: Path, rows: int, seed: int) -> None:
     """Make synthetic people, fit them privately, show what that costs.
 
     Epsilon is 1. For comparison, exact EM and a private single Gaussian are fitted too. Do not do
-    that with real people: here it is allowed because these people do not exist.
+    that with real people: here it is allowed because these people do not exist. A second part does
+    what privem synth does, with a table of mixed columns.
 
-    Writes people.parquet, model.json, synthetic.parquet and demo.png.
+    Writes people.parquet, model.json, synthetic.parquet and demo.png, and table.parquet,
+    synthetic-table.parquet and table.png.
     """
     from ..demo import run_demo
     from .console import emit, show

@@ -16,6 +16,7 @@ from sklearn.utils import get_tags
 from ..data import read_file
 from ..data.categories import read_categories
 from ..data.header import numbered
+from ..data.kinds import refuse_flags
 from ..data.mixed import open_columns
 from ..data.values import positions
 from ..declaration import Declaration
@@ -239,6 +240,12 @@ def _open(request: Request, estimator: Any, data: Path) -> Any:
     special = {name: request.given.get(name) for name in COLUMNS}
     special |= {"types": request.types, "header": request.header}
     rows: Any = read_file(data, request.columns, **special)
+    # A type that was asked for is meant.
+    types = [
+        "" if n in request.types else kind
+        for n, kind in zip(rows.names or (), rows.types or (), strict=False)
+    ]
+    refuse_flags(rows.names, types, estimator._policy(not request.exact))
     # The estimator of a private fit refuses missing values itself, and maps others by a fixed rule:
     # an error would be a release. Where values may be missing, it looks itself as well.
     if not request.exact or get_tags(estimator).input_tags.allow_nan:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +47,17 @@ def check_records(output: Path) -> None:
     check_output(output)
 
 
+def refuse_overwriting(written: Mapping[str, Path | None], *read: Path | None) -> None:
+    """Refuse to write what is read, or two things to the same file."""
+    seen = {path.resolve(): "the data" for path in read if path is not None}
+    for option, path in written.items():
+        if path is None:
+            continue
+        if path.resolve() in seen:
+            raise UsageError(f"{option} {str(path)!r} would overwrite {seen[path.resolve()]}")
+        seen[path.resolve()] = option
+
+
 def sample_model(
     model: Any, rows: int, output: Path | None, seed: int | None, background: bool = True
 ) -> list[str]:
@@ -84,8 +95,9 @@ def sample_model(
 
 def _draws(model: Any, rows: int, rng: np.random.RandomState) -> Iterator[pl.DataFrame]:
     model.random_state = rng
+    draw = model._sampler() if _declaration(model).schema else model.sample_frame
     for start in range(0, rows, _BATCH):
-        yield model.sample_frame(min(_BATCH, rows - start))
+        yield draw(min(_BATCH, rows - start))
 
 
 def score_file(model: Any, data: Path, target: str | None, header: bool | None) -> dict[str, Any]:

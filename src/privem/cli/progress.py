@@ -109,6 +109,10 @@ class FitProgress:
         """So many rows of this pass have been read."""
         self._bar.tasks[0].fields["rows"] = f"{rows:,} rows"
 
+    def step(self, description: str, done: int) -> None:
+        """So many steps are done, and this is the next."""
+        self._bar.update(self._task, description=description, completed=done)
+
     def watch(self, stage: Stage, release: Release[Any]) -> None:
         """A pass is over."""
         iteration = re.search(r"(\d+)$", stage.name)

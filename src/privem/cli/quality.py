@@ -14,13 +14,17 @@ from numpy.typing import NDArray
 
 from ..core import Block, Release, Scratch
 from ..data import Policy, open_table
+from ..data.mixed import open_columns
 from ..models.table_mixture.tables import TablesQuery
+from ..report import Shares, draw_tables
 from ..schema import Schema
 from ..tree import Array
 from .fit import as_table
 
 # The mean size of noise of deviation one.
 _MEAN_SIZE = math.sqrt(2 / math.pi)
+# Tables that are named; and values of a target that trees can be trained for.
+_WORST, _MOST_VALUES = 5, 20
 
 
 @dataclass(frozen=True)
@@ -60,15 +64,19 @@ def compared(model: Any, releases: Mapping[str, Release[Any]], output: Path) -> 
         _distance(table / count, drawn / len(cells))
         for table, drawn in zip(query.split(release.statistics.counts), drawn_tables, strict=True)
     ]
-    worst = int(np.argmax(distances))
-    sizes = [table.size for table in drawn_tables]
-    who = [*query.pairs[worst], *([] if query.target is None else [query.target])]
+    noise = [_MEAN_SIZE * release.spread * table.size / count / 2 for table in drawn_tables]
+    last = [] if query.target is None else [query.target]
+    names = [[model.schema_.names[j] for j in (*pair, *last)] for pair in query.pairs]
+    # Those that are farther away than noise explains come first.
+    order = np.argsort(np.subtract(noise, distances), kind="stable")
     pairs = {
         "tables": len(distances),
         "mean": float(np.mean(distances)),
-        "noise": _MEAN_SIZE * release.spread * float(np.mean(sizes)) / count / 2,
-        "worst": distances[worst],
-        "worst_columns": [model.schema_.names[j] for j in who],
+        "noise": float(np.mean(noise)),
+        "worst": [
+            {"columns": names[t], "distance": distances[t], "noise": noise[t]}
+            for t in order[:_WORST].tolist()
+        ],
     }
     return Quality(columns, pairs)
 
@@ -77,7 +85,7 @@ def evaluated(model: Any, output: Path, test: Path, header: bool | None) -> dict
     """A synthetic table and its model against public test data. Exact."""
     real = _cells(model.schema_, test, header)
     drawn = _cells(model.schema_, output)
-    scores = model.score_samples(as_table(test, header))
+    scores = model._state.log_density(real)
     maps = tuple(tuple(each.tolist()) for each in model.bins_)
     found: dict[str, Any] = {"rows": len(real), "mean_log_probability": float(np.mean(scores))}
     pairs = tuple(combinations(range(real.shape[1]), 2))
@@ -95,13 +103,53 @@ def evaluated(model: Any, output: Path, test: Path, header: bool | None) -> dict
     return found
 
 
+def released_shares(model: Any, releases: Mapping[str, Release[Any]]) -> Shares:
+    """What was released, as shares of the records: noisy, and as private as the model."""
+    count = max(float(model.n_records_), 1.0)
+    sizes = np.cumsum([len(bin_of) for bin_of in model.bins_])[:-1]
+    cells = np.split(releases["cells"].statistics.counts / count, sizes)
+    if "tables" not in releases:
+        return Shares(cells, {})
+    release = releases["tables"]
+    query: TablesQuery = getattr(release.query, "query", release.query)
+    tables = query.split(release.statistics.counts / count)
+    spread = release.spread / count
+    if query.target is not None:
+        spread *= math.sqrt(query.bins[query.target])
+        tables = [table.sum(axis=2) for table in tables]
+    return Shares(cells, dict(zip(query.pairs, tables, strict=True)), spread)
+
+
+def picture(path: Path, model: Any, releases: Mapping[str, Release[Any]], output: Path) -> None:
+    """Draw a synthetic table beside what was released."""
+    drawn = Shares.of(_cells(model.schema_, output), model.schema_, model.bins_)
+    released = released_shares(model, releases)
+    title = f"{output.name}: synthetic records, epsilon {model.privacy_.epsilon:g}"
+    draw_tables(path, model.schema_, model.bins_, released, drawn, title=title)
+
+
+def check_test(schema: Schema, test: Path, header: bool | None) -> None:
+    """Read public test data once, before anything is spent: whatever is wrong with them shows.
+
+    Of columns whose bounds or categories are yet to be found, whether they are there.
+    """
+    opened = open_columns(test, header)
+    for name in schema.names:
+        if name not in opened.header.names:
+            raise opened.header.has_none(opened.label, name)
+    open_ = {*schema.without_bounds, *schema.without_categories}
+    known = [name for name in schema.names if name not in open_]
+    if known:
+        _cells(schema.select(known), test, header)
+
+
 def _usefulness(drawn: NDArray[Any], real: NDArray[Any], target: int) -> dict[str, float]:
     """How well trees trained on synthetic rows predict the target of real ones."""
     from sklearn.ensemble import HistGradientBoostingClassifier
     from sklearn.metrics import roc_auc_score
 
     others = [j for j in range(real.shape[1]) if j != target]
-    if not others or len(np.unique(drawn[:, target])) < 2:
+    if not others or not 1 < len(np.unique(drawn[:, target])) <= _MOST_VALUES:
         return {}
     trees = HistGradientBoostingClassifier(random_state=0).fit(drawn[:, others], drawn[:, target])
     found = {"accuracy": float(trees.score(real[:, others], real[:, target]))}

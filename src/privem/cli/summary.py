@@ -205,6 +205,9 @@ def describe_demo(demo: Demo) -> list[RenderableType]:
         f"\nHeld-out log-likelihood per person, of {demo.held_out:,} people no fit has seen\n",
         _scores(demo),
         "",
+        f"A table of mixed columns, and a synthetic one, epsilon {demo.table.privacy_.epsilon:g}\n",
+        _distances(demo),
+        "",
         Text(_meaning(demo)),
         "\nThe statement that is saved with the model\n",
         Text(str(model.privacy_)),
@@ -224,11 +227,16 @@ def _scores(demo: Demo) -> Table:
     return table_of(["", *models, "private single Gaussian"], list(columns.items()))
 
 
+def _distances(demo: Demo) -> Table:
+    labels = ["", "single columns, fine cells", "pairs of columns, bins"]
+    return table_of(labels, [("total variation", [f"{demo.columns:.3f}", f"{demo.pairs:.3f}"])])
+
+
 def _meaning(demo: Demo) -> str:
     """In words; and what nobody should do with people who do exist."""
     text = (
-        "These people are synthetic. Of real ones, this table would itself be a release: the "
-        "scores are exact, and two private fits of the same people cost what they cost together. "
+        "These people are synthetic. Of real ones, these numbers would themselves be a release: "
+        "they are exact, and private fits of the same people cost what they cost together. "
         "Publish one model and its statement, and no score."
     )
     if demo.private <= demo.single:
@@ -240,8 +248,11 @@ def _files(demo: Demo) -> str:
     what = {
         "people": "the people; stays inside",
         "model": "the private model: privem sample, privem audit",
-        "synthetic": "as many records drawn from it, as private as it is",
-        "picture": "the picture",
+        "synthetic": "records drawn from it, as private as it is",
+        "table": "the people as a mixed table; stays inside",
+        "synthetic_table": "a synthetic table: privem synth makes such",
+        "picture": "the mixture, and records drawn from it",
+        "table_picture": "the mixed table beside the synthetic one",
     }
     width = max(len(str(path)) for path in demo.files.values())
     lines = [f"  {path!s:<{width}}  {what[name]}" for name, path in demo.files.items()]

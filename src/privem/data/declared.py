@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import date
 from typing import Any
 
 import numpy as np
 
-from .columns import Category, Column, Flag, Moment, Number, wrong
+from .columns import Category, Column, Flag, Moment, Number, refuse_text, wrong
 from .drafts import BLANK
 
 _FIELDS = ("type", "bounds", "categories", "others", "missing", "decimals", "format", "dtype")
@@ -86,3 +86,26 @@ def _from_fields(name: str, given: Mapping[str, Any]) -> Column | None:
     if whole is None and (kind is not None or isinstance(low, str | date)):
         return Moment.between(name, low, high, kind=kind, format=given.get("format"), **more)
     return Number(name, low, high, whole, decimals=decimals, **more)
+
+
+def name_of(name: Any) -> str:
+    """The name of a column, if it can be one."""
+    if not isinstance(name, str) or not name:
+        raise TypeError(f"names of columns are text, got {name!r}")
+    refuse_text(name, name)
+    if name == "*" or (name.startswith("^") and name.endswith("$")):
+        raise ValueError(f"column {name!r}: polars takes this name for a pattern; rename it")
+    return name
+
+
+def gaps_of(missing: Any, columns: Mapping[str, Any]) -> list[str]:
+    """The columns that ``missing`` means."""
+    if isinstance(missing, bool):
+        return list(columns) if missing else []
+    if isinstance(missing, str) or not isinstance(missing, Iterable):
+        raise TypeError(f"missing is a list of column names, or True for all, got {missing!r}")
+    names = list(missing)
+    for name in names:
+        if columns.get(name) is None:
+            raise ValueError(f"missing names {name!r}, which is no column of the schema")
+    return names

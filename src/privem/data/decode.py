@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,11 @@ from .columns import UNITS, Category, Column, Flag, Moment, Number
 
 
 def decode(
-    columns: Sequence[Column], cells: NDArray[Any], rng: Any, library: str = "polars"
+    columns: Sequence[Column],
+    cells: NDArray[Any],
+    rng: Any,
+    library: str = "polars",
+    drawn: Mapping[str, NDArray[Any]] | None = None,
 ) -> Any:
     """A table of values drawn from cells, with the types and the order of the columns.
 
@@ -31,6 +35,9 @@ def decode(
     library : {"polars", "pandas"}, default="polars"
         Which kind of frame. In a pandas frame, whole numbers and flags that may be missing have
         pandas' nullable types.
+    drawn : mapping of str to array, optional
+        For some columns of numbers, dates or times, values that were drawn already, each within
+        the :func:`limits` of its cell.
 
     Examples
     --------
@@ -38,8 +45,12 @@ def decode(
     >>> decode(columns, np.array([[16, 0], [0, 1]]), np.random.default_rng(0)).rows()
     [(31, 'Female'), (15, 'Male')]
     """
-    drawn = [_drawn(column, np.asarray(cells[:, j]), rng) for j, column in enumerate(columns)]
-    frame = pl.DataFrame(drawn)
+    known = drawn or {}
+    made = [
+        _decoded(column, np.asarray(cells[:, j]), rng, known.get(column.name))
+        for j, column in enumerate(columns)
+    ]
+    frame = pl.DataFrame(made)
     return frame if library == "polars" else as_pandas(columns, frame)
 
 
@@ -53,15 +64,55 @@ def as_pandas(columns: Sequence[Column], frame: pl.DataFrame) -> Any:
     return pandas.DataFrame(made)
 
 
-def _drawn(column: Column, cells: NDArray[Any], rng: Any) -> pl.Series:
+def limits(column: Number | Moment) -> tuple[NDArray[Any], NDArray[Any]]:
+    """The least and the greatest value of each cell, in units where the column has any.
+
+    Units are those of the last decimal, or of time since 1970.
+
+    Examples
+    --------
+    >>> limits(Number("height", 0, 0.3, decimals=1))
+    (array([0, 1, 2, 3]), array([0, 1, 2, 3]))
+    """
+    starts: NDArray[Any] = column.starts
+    last: Any = column.high  # known, if there are cells
+    if isinstance(column, Number):
+        if column.scale is None or column.units is None:
+            return starts, np.append(np.nextafter(starts[1:], -np.inf), last)
+        starts, last = np.rint(starts * column.scale), column.units[1]
+    starts = starts.astype(np.int64)
+    return starts, np.append(starts[1:] - 1, last)
+
+
+def uniform(low: NDArray[Any], most: NDArray[Any], rng: Any) -> NDArray[Any]:
+    """Values between limits, both included and all equally likely; whole ones if limits are.
+
+    Examples
+    --------
+    >>> uniform(np.array([3, 7]), np.array([3, 7]), np.random.default_rng(0))
+    array([3, 7])
+    """
+    part = rng.random(len(low))
+    if low.dtype.kind == "i":
+        steps = np.floor(part * (most - low + 1.0)).astype(np.int64)
+        return np.asarray(np.minimum(low + steps, most))
+    return np.asarray(np.clip(low + part * (most - low), low, most))
+
+
+def _decoded(
+    column: Column, cells: NDArray[Any], rng: Any, drawn: NDArray[Any] | None
+) -> pl.Series:
     """A value from each cell."""
     last = column.size - 1 - column.missing
     at = np.minimum(cells, last)
     match column:
-        case Number():
-            series = pl.Series(_numbers(column, at, rng))
-        case Moment():
-            series = _moments(column, _whole(column.starts, column.high, at, rng))
+        case Number() | Moment():
+            low, most = (each[at] for each in limits(column))
+            values = uniform(low, most, rng) if drawn is None else drawn
+            if isinstance(column, Moment):
+                series = _moments(column, values)
+            else:
+                series = pl.Series(_numbers(column, values, low, most))
         case Flag():
             series = pl.Series(at.astype(np.dtype(column.dtype or "bool")))
         case Category():
@@ -70,18 +121,13 @@ def _drawn(column: Column, cells: NDArray[Any], rng: Any) -> pl.Series:
     return pl.select(pl.when(gap).then(None).otherwise(series).alias(column.name)).to_series()
 
 
-def _numbers(column: Number, at: NDArray[Any], rng: Any) -> Any:
+def _numbers(
+    column: Number, values: NDArray[Any], low: NDArray[Any], most: NDArray[Any]
+) -> NDArray[Any]:
     kind = column.dtype or ("int64" if column.whole else "float64")
-    high = column.high if column.high is not None else 0.0  # known, if there are cells
-    starts = column.starts
-    if column.units is not None and column.scale is not None:
-        first = np.rint(starts * column.scale).astype(np.int64)
-        units = _whole(first, column.units[1], at, rng)
-        return (units if column.whole else units / column.scale).astype(kind)
-    ends = np.append(np.nextafter(starts[1:], -np.inf), high)
-    low, most = starts[at], ends[at]
-    values = np.clip(low + rng.random(len(at)) * (most - low), low, most)
-    if kind == "float64":
+    if column.scale is not None:
+        return (values if column.whole else values / column.scale).astype(kind)
+    if kind != "float32":
         return values
     # Rounded to fewer digits, a value may leave its cell: take its neighbour then.
     single = values.astype(np.float32)
@@ -91,14 +137,6 @@ def _numbers(column: Number, at: NDArray[Any], rng: Any) -> Any:
     return np.where(
         single.astype(np.float64) > most, np.nextafter(single, np.float32(-np.inf)), single
     )
-
-
-def _whole(starts: NDArray[np.int64], last: int, at: NDArray[Any], rng: Any) -> Any:
-    """A whole number from each cell, all of them equally likely."""
-    ends = np.append(starts[1:] - 1, last)
-    low, most = starts[at], ends[at]
-    steps = np.floor(rng.random(len(at)) * (most - low + 1.0)).astype(np.int64)
-    return np.minimum(low + steps, most)
 
 
 def _moments(column: Moment, ticks: NDArray[np.int64]) -> pl.Series:

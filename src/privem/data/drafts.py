@@ -9,6 +9,9 @@ from typing import Any
 
 import polars as pl
 
+from .array import is_frame
+from .mixed import open_columns
+
 # What a person has yet to fill in.
 BLANK = "?"
 DRAFT = """\
@@ -21,9 +24,25 @@ DRAFT = """\
 #   others: true if the last category stands for all that are not listed; may be left out
 #   decimals: how many digits numbers have behind the point; may be left out
 #   missing: true if values may be missing, else false
+# If something holds between columns, say so before [columns]:
+#   constraints = ["years_employed <= age", "education -> education_num"]
 # All of it becomes public with a model: describe what values can be, not those of the rows.
 [columns]
 """
+
+
+def draft_of(source: Any, header: bool | None) -> str:
+    """The draft of a table's schema; see :meth:`privem.Schema.draft`."""
+    opened = open_columns(source.head(0) if is_frame(source) else source, header)
+    if opened.header.public is not None:
+        raise ValueError(
+            f"{opened.label}: a draft shows the column names; header=True (--header at the "
+            "command line) says that the first line is a header, and not somebody's record"
+        )
+    lines = [
+        f"{toml_key(name)} = {drafted(kind, opened.typed)}\n" for name, kind in opened.types.items()
+    ]
+    return DRAFT + "".join(lines)
 
 
 def drafted(kind: Any, typed: bool) -> str:
@@ -49,6 +68,14 @@ def drafted(kind: Any, typed: bool) -> str:
     return '{type = "skip"}  # of a type that a schema cannot describe'
 
 
+def toml_text(saved: Mapping[str, Any]) -> str:
+    """A schema as values that files can hold, as TOML."""
+    held = "".join(f"  {toml(each)},\n" for each in saved.get("constraints", ()))
+    lines = (f"{toml_key(name)} = {toml(each)}\n" for name, each in saved["columns"].items())
+    known = f"constraints = [\n{held}]\n\n" if held else ""
+    return f"{known}[columns]\n{''.join(lines)}"
+
+
 def toml_key(name: str) -> str:
     """A name as a key of TOML."""
     return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else toml(name)
@@ -57,7 +84,7 @@ def toml_key(name: str) -> str:
 def toml(value: Any) -> str:
     """A value in TOML, on one line."""
     if isinstance(value, Mapping):
-        return f"{{{', '.join(f'{key} = {toml(each)}' for key, each in value.items())}}}"
+        return f"{{{', '.join(f'{toml_key(key)} = {toml(each)}' for key, each in value.items())}}}"
     if isinstance(value, list):
         return f"[{', '.join(map(toml, value))}]"
     # JSON's numbers, booleans and text are TOML's too, but for one control character.

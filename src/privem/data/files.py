@@ -266,7 +266,8 @@ def _choose(scan: pl.LazyFrame, label: str, csv: Header | None, choice: _Choice)
             raise ValueError(
                 f"{found.say(bad)} of {label} holds {schema[bad]}, not numbers; if it says whose "
                 "record it is, name it as groups= (--groups on the command line); else choose "
-                "columns (--columns), encode it first, or take spaces and units off its numbers"
+                "columns (--columns), encode it first, take spaces and units off its numbers, or "
+                "fit a privem.TableMixture (--model table), which takes columns of any kind"
             )
     scan = scan.with_columns(_to_number(name) for name in text)
     if len(set(names)) < len(names):

@@ -57,6 +57,7 @@ def _open_memory(X: Any, y: Any, weight: Any, groups: Any, policy: Policy) -> Ta
     if framed:
         checked, types = numeric(checked)
         called = [str(name) for name in X.columns]
+        refuse_flags(called, types, policy)
     else:
         # The array's own type, before it became floating-point; a list declares none.
         types = [type_name(getattr(X, "dtype", None))] * checked.shape[1]
@@ -69,6 +70,17 @@ def _open_memory(X: Any, y: Any, weight: Any, groups: Any, policy: Policy) -> Ta
         if policy.exact and not np.isfinite(target).all():
             raise ValueError("Input y contains NaN or infinity; remove or impute such rows first")
     return replace(_held(rows, policy, names), target_name=_name(y) if policy.target else None)
+
+
+def refuse_flags(names: Sequence[str] | None, types: Sequence[str] | None, policy: Policy) -> None:
+    """Raise for a column that is declared as yes or no, if the model is none for such."""
+    flags = [name for name, kind in zip(names or (), types or (), strict=False) if kind == "bool"]
+    if flags and not policy.flags:
+        raise ValueError(
+            f"column {flags[0]!r} is declared as yes or no: components of a {policy.name} would "
+            "shrink onto the two values. Fit a privem.TableMixture (--model table), which takes "
+            "columns of any kind; or convert the column to numbers, if that is meant"
+        )
 
 
 def _validated(X: Any, policy: Policy) -> Any:
@@ -159,6 +171,7 @@ def _open_file(X: Any, y: Any, weight: Any, groups: Any, policy: Policy) -> Tabl
     )
     if is_npy(X) and groups is not None:
         rows = replace(rows, groups=groups)
+    refuse_flags(rows.names, rows.types, policy)
     return _held(rows, policy, rows.names)
 
 

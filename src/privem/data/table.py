@@ -67,6 +67,8 @@ class Policy:
         Whether the last column is a target: y, a column that it names, or rows opened with one.
     missing : bool
         Whether NaN in a feature means that it is missing, and passes.
+    flags : bool
+        Whether columns that a frame or a file declares as yes or no are taken for numbers.
     categories : mapping or sequence, optional
         Declared categories, or those of the fit; ``None`` are to be found in the rows.
     coded : bool
@@ -90,6 +92,7 @@ class Policy:
     fitted: bool = False
     target: bool = False
     missing: bool = False
+    flags: bool = True
     categories: Any = None
     coded: bool = False
     sparse: bool = False

@@ -234,9 +234,14 @@ class Estimator(WithUncertainty):
             fitted=fitted,
             target=self._target,
             missing=self._missing,
+            flags=fitted or self._takes_flags(),
             sparse=self._sparse,
             devices=Crowd if private and self._local and not fitted else None,
         )
+
+    def _takes_flags(self) -> bool:
+        """Whether columns that are declared as yes or no are taken for numbers."""
+        return True
 
     def _open_table(
         self, X: Any, y: Any = None, sample_weight: Any = None, groups: Any = None

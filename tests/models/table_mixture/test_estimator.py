@@ -1,7 +1,7 @@
 """The estimator for mixed tables: what it promises, what it refuses, what it says of records."""
 
 import warnings
-from datetime import date, timedelta
+from datetime import date, datetime, timedelta
 from itertools import product
 
 import numpy as np
@@ -9,7 +9,16 @@ import polars as pl
 import pytest
 
 import privem
-from privem import CategoricalMixture, GaussianMixture, Schema, TableMixture
+from privem import (
+    CategoricalMixture,
+    FactorAnalysis,
+    GaussianMixture,
+    KMeans,
+    PoissonMixture,
+    RegressionMixture,
+    Schema,
+    TableMixture,
+)
 from privem.audit import Transcript
 from privem.run import Recorded, run
 
@@ -411,9 +420,73 @@ def test_what_cannot_be_fitted_is_refused(arguments, words):
         TableMixture(**arguments).fit(PEOPLE)
 
 
-def test_other_models_name_this_one():
+def test_other_models_name_this_one(tmp_path):
+    """Of categories, dates and gaps, in frames and files; mixtures of Gaussians of flags too."""
+    for column in ("city", "since", "pay"):
+        X = PEOPLE.select("age", column)
+        X.write_parquet(tmp_path / "x.parquet")
+        X.write_csv(tmp_path / "x.csv")
+        tables = [X, X.lazy(), tmp_path / "x.parquet", tmp_path / "x.csv"]
+        for cls in (GaussianMixture, FactorAnalysis, PoissonMixture, KMeans):
+            for epsilon, rows in product((1.0, None), tables[: 4 if cls is GaussianMixture else 1]):
+                with pytest.raises(ValueError, match="TableMixture"):
+                    cls(2, epsilon=epsilon, bounds=(0, 100)).fit(rows)
+    flags = PEOPLE.select("age", "retired")
     for epsilon in (1.0, None):
-        with pytest.raises(ValueError, match="TableMixture"):
-            GaussianMixture(epsilon=epsilon, bounds=100).fit(PEOPLE.select("age", "city"))
-        with pytest.raises(ValueError, match="TableMixture"):
-            GaussianMixture(epsilon=epsilon, bounds=100).fit(PEOPLE.select("age", "pay"))
+        with pytest.raises(ValueError, match=r"'retired' is declared as yes or no.*TableMixture"):
+            GaussianMixture(2, epsilon=epsilon, bounds=100).fit(flags)
+    # Where nothing shrinks onto a value they are numbers, and an array has no flags.
+    for single in (GaussianMixture(1, epsilon=None), FactorAnalysis(1, epsilon=None)):
+        assert single.fit(flags).sample_frame(5).schema == flags.schema
+    GaussianMixture(2, epsilon=None).fit(flags.to_numpy().astype(float))
+    RegressionMixture(2, epsilon=None).fit(flags, PEOPLE["age"].to_numpy())
+
+
+def test_odd_values_look_alike_from_outside(capfd):
+    """A private fit of odd values says nothing, and its statement is that of ordinary ones."""
+    odd = PEOPLE.with_columns(
+        city=pl.lit("Ulm"),
+        since=pl.lit("31/02/2020 or so"),
+        pay=pl.lit(float("inf")),
+        age=pl.lit(-1, pl.Int64),
+    )
+    plain = PEOPLE.with_columns(since=pl.col("since").cast(pl.String))
+    said = []
+    for X in (odd, plain):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            model = TableMixture(schema=SCHEMA, n_components=2, random_state=0).fit(X)
+        said.append((model.privacy_.public, [each.name for each in model.privacy_.releases]))
+    assert said[0] == said[1]
+    assert capfd.readouterr() == ("", "")
+    for column in ("city", "since", "pay"):
+        wrong = plain.with_columns(odd[column])
+        with pytest.raises(ValueError, match=f"column {column!r} holds"):
+            TableMixture(schema=SCHEMA, n_components=2, epsilon=None).fit(wrong)
+
+
+def test_values_lie_in_the_range_that_was_asked_for():
+    """Also where cells are wider: dates and times over years, large numbers, single values."""
+    n, start = 400, datetime(2020, 1, 1)
+    X = pl.DataFrame(
+        {
+            "seen": [start + timedelta(minutes=int(k)) for k in RNG.integers(0, 3 * 525_600, n)],
+            "debt": RNG.random(n) * 1e6,
+            "count": RNG.integers(0, 10**6, n),
+        }
+    )
+    kinds = {
+        "seen": ("2020-01-01T00:00", "2022-12-31T23:59"),
+        "debt": (0, 1e6),
+        "count": (0, 10**6),
+    }
+    model = TableMixture(schema=kinds, n_components=2, random_state=0).fit(X)
+    asked = {"seen": ("2021-03-01", "2021-03-01T02:00"), "debt": 123.5, "count": [7, (1000, 1003)]}
+    drawn = model.sample_frame(300, given=asked)
+    assert drawn["seen"].is_between(datetime(2021, 3, 1), datetime(2021, 3, 1, 2)).all()
+    assert drawn["seen"].n_unique() > 60
+    assert set(drawn["debt"]) == {123.5}
+    assert set(drawn["count"]) == {7, 1000, 1001, 1002, 1003}
+    for bad in ({"count": 7.5}, {"count": (7.2, 7.8)}, {"debt": (1, 2, 3)}, {"debt": -3}):
+        with pytest.raises(ValueError, match="column"):
+            model.sample_frame(1, given=bad)

@@ -218,6 +218,10 @@ class GaussianMixture(WithBackground, MixtureDensity):
     def _prior(self) -> Prior | None:
         return None if self.prior is None else given_prior(self, self.n_features_in_)
 
+    def _takes_flags(self) -> bool:
+        """Only one Gaussian does: of several, some would shrink onto one of the two values."""
+        return bool(self.n_components == 1)
+
     def _exact_plan(self, table: Table) -> MixturePlan:
         warm = self._warm()
         return MixturePlan(

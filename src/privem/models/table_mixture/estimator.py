@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import DensityMixin
 from sklearn.utils.validation import check_is_fitted
 
@@ -31,10 +30,10 @@ from .exact import CountedFit, ExactTables
 from .finding import Finding
 from .imputing import imputed, known_cells
 from .log_density import TableLogDensity
-from .model import Allowed, TableState
+from .model import TableState
 from .plan import PrivateTables, TableFit
 from .reading import completed, needed, schema_of
-from .values import drawn_frame, law_frame, marginal_frame
+from .values import law_frame, marginal_frame, sampler
 
 
 @dataclass(repr=False, eq=False, kw_only=True)
@@ -219,7 +218,9 @@ class TableMixture(Components, DensityMixin, PrivatelyScored):  # type: ignore[m
             say_few(self, result.ground, "tables of pairs", instead)
 
     def _known(self, plan: PrivateTables, terms: Terms) -> dict[str, str]:
-        return {"schema": "what each column is, with bounds or categories", **self._found}
+        held = ", and what holds between them" * bool(self.schema_.constraints)
+        said = f"what each column is, with bounds or categories{held}"
+        return {"schema": said, **self._found}
 
     def _known_types(self) -> dict[str, str]:
         kinds = [str(column.dtype) for column in self.schema_.columns]
@@ -356,7 +357,7 @@ class TableMixture(Components, DensityMixin, PrivatelyScored):  # type: ignore[m
         given : mapping, optional
             Conditions on columns: a value, a pair ``(low, high)`` of numbers, dates or times, a
             list of values, or ``None`` (missing). All records meet them, and the other columns are
-            drawn given that they do; nothing is drawn in vain.
+            drawn given that they do; nothing is drawn in vain. A date stands for its first moment.
         missing : bool, default=True
             Whether values may be missing, as in the data; otherwise they are drawn too.
 
@@ -372,23 +373,13 @@ class TableMixture(Components, DensityMixin, PrivatelyScored):  # type: ignore[m
         check_is_fitted(self)
         check_samples(n_samples)
         check_option("library", library, ("polars", "pandas"))
-        rng, given = self._rng(), dict(given or {})
-        allowed: dict[int, NDArray[np.bool_]] = {}
-        for name, condition in given.items():
-            j = self._place(name)
-            allowed[j] = np.zeros(self._state.sizes[j], dtype=bool)
-            allowed[j][self.schema_.find(name, condition)] = True
-        instead: Allowed = {} if missing else self._there(given)
-        cells = self._state.draw(n_samples, rng, allowed, instead)
-        return drawn_frame(self.schema_, cells, given, rng, library)
+        for name in given or ():
+            self._place(name)
+        return sampler(self.schema_, self._state, self._rng(), given, missing, library)(n_samples)
 
-    def _there(self, given: Mapping[str, Any]) -> dict[int, NDArray[np.bool_]]:
-        """For columns that may be missing, the cells of those that are not."""
-        return {
-            j: np.arange(column.size) < column.size - 1
-            for j, column in enumerate(self.schema_.columns)
-            if column.missing and not (column.name in given and given[column.name] is None)
-        }
+    def _sampler(self) -> Callable[[int], Any]:
+        """Draws so many records at a time; what constraints need is computed once."""
+        return sampler(self.schema_, self._state, self._rng())
 
     def _without_background(self) -> TableMixture:
         return self

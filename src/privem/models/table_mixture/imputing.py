@@ -6,13 +6,20 @@ from typing import Any
 
 import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from ...data.array import is_frame
-from ...data.cells import cell, odd
+from ...data.cells import cell, odd, read
+from ...data.columns import Moment, Number
+from ...data.constraints import AtMost
+from ...data.decode import decode, limits
 from ...data.lazy import reading
 from ...data.mixed import open_columns
 from ...schema import Schema
+from .chains import unknown
+from .constrained import Constrained
 from .model import Cells, TableState
+from .values import present
 
 
 def known_cells(schema: Schema, X: Any, without: str | None = None) -> Cells:
@@ -45,15 +52,14 @@ def imputed(schema: Schema, state: TableState, X: Any, rng: np.random.Generator)
     if not is_frame(X):
         raise TypeError(f"impute takes a pandas or polars frame, got {type(X).__name__}")
     cells = known_cells(schema, X)
-    there = {
-        j: np.arange(column.size) < column.size - 1
-        for j, column in enumerate(schema.columns)
-        if column.missing
-    }
+    there = present(schema)
     gaps = cells == -1
-    for j, present in there.items():
-        gaps[:, j] |= ~present[cells[:, j]]
-    drawn = schema.decode(state.complete(cells, rng, there), rng)
+    for j, known in there.items():
+        gaps[:, j] |= ~known[cells[:, j]]
+    linked = Constrained(schema, state, instead=there, values=_known_values(schema, X, gaps))
+    filled = state.complete(cells, rng, there, linked)
+    units = {schema.names[j]: values for j, values in linked.drawn.items()}
+    drawn = decode(schema.columns, filled, rng, drawn=units)
     if isinstance(X, pl.DataFrame):
         made = [
             pl.when(pl.Series(gaps[:, j]))
@@ -64,11 +70,30 @@ def imputed(schema: Schema, state: TableState, X: Any, rng: np.random.Generator)
             if name in X.columns
         ]
         return X.with_columns(made)
-    filled = X.copy()
+    copy = X.copy()
     for j, name in enumerate(schema.names):
-        if name in filled.columns and gaps[:, j].any():
-            values = filled[name].to_numpy(dtype=object, copy=True)
+        if name in copy.columns and gaps[:, j].any():
+            values = copy[name].to_numpy(dtype=object, copy=True)
             values[gaps[:, j]] = drawn[name].filter(pl.Series(gaps[:, j])).to_list()
-            filled[name] = values
-            filled[name] = filled[name].astype(X[name].dtype)
-    return filled
+            copy[name] = values
+            copy[name] = copy[name].astype(X[name].dtype)
+    return copy
+
+
+def _known_values(schema: Schema, X: Any, gaps: NDArray[np.bool_]) -> dict[int, NDArray[Any]]:
+    """What records say of columns that inequalities link: numbers, or units since 1970."""
+    opened, found = open_columns(X), {}
+    for constraint in schema.constraints:
+        for name in constraint.names if isinstance(constraint, AtMost) else ():
+            j, column = schema.names.index(name), schema[name]
+            assert isinstance(column, Number | Moment)
+            low, high = limits(column)
+            values = np.full(len(gaps), low[0])
+            if name in opened.types:
+                series = opened.scan.select(name).collect().to_series()
+                known = read(column, series)[0].fill_null(0).to_numpy()
+                scale = column.scale if isinstance(column, Number) else None
+                known = known if scale is None else np.rint(known * scale)
+                values = np.clip(known, low[0], high[-1]).astype(low.dtype)
+            found[j] = np.where(gaps[:, j], unknown(low.dtype), values)
+    return found

@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,6 +31,26 @@ Allowed = Mapping[int, NDArray[np.bool_]]
 _TINY = 1e-300
 # Numbers of a block of rows and classes that are held at a time.
 _AT_A_TIME = 2**22
+
+
+class Linked(Protocol):
+    """Columns between which constraints hold: drawn together, given the class."""
+
+    @property
+    def columns(self) -> frozenset[int]:
+        """Which."""
+
+    @property
+    def log_mass(self) -> Array:
+        """The log probability of constraints and conditions in each class."""
+
+    def fill(self, rows: Cells, labels: NDArray[np.int64], rng: np.random.Generator) -> None:
+        """Draw these columns of new rows."""
+
+    def complete(
+        self, part: Cells, rows: slice, labels: NDArray[np.int64], rng: np.random.Generator
+    ) -> None:
+        """Fill the gaps of these columns in some of the rows that are there."""
 
 
 @dataclass(frozen=True)
@@ -169,6 +190,7 @@ class TableState:
         allowed: Allowed | None = None,
         instead: Allowed | None = None,
         balanced: bool = True,
+        linked: Linked | None = None,
     ) -> Cells:
         """Rows of cells, (n, d).
 
@@ -185,6 +207,8 @@ class TableState:
             Whether rows share out classes, bins and cells as evenly as whole numbers allow. Each
             row then has the same law as before, but together they are closer to it than
             independent rows are.
+        linked : Linked, optional
+            Columns between which constraints hold, and how to draw those.
 
         Examples
         --------
@@ -194,29 +218,50 @@ class TableState:
         7
         """
         allowed, instead = allowed or {}, instead or {}
+        apart = frozenset() if linked is None else linked.columns
         logs = self._log(self.weights)
+        if linked is not None:
+            logs = logs + linked.log_mass
         for j, cells in allowed.items():
-            logs = logs + self._log(self._restricted(j, cells)[0].sum(axis=1))
-        labels = _drawn(np.zeros(n, dtype=np.int64), np.exp(logs - logs.max())[None], rng, balanced)
+            if j not in apart:
+                logs = logs + self._log(self._restricted(j, cells)[0].sum(axis=1))
+        law = np.exp(logs - logs.max())[None]
+        labels = _drawn(np.zeros(n, dtype=np.int64), law, rng, balanced)[rng.permutation(n)]
         rows = np.empty((n, len(self.maps)), dtype=np.int64)
         for j in range(len(self.maps)):
+            if j in apart:
+                continue
             known = [part[j] for part in (allowed, instead) if j in part]
             table, law = self._restricted(j, *known)
             rows[:, j] = _drawn(_drawn(labels, table, rng, balanced), law, rng, balanced)
-        return rows[rng.permutation(n)]
+        if linked is not None:
+            linked.fill(rows, labels, rng)
+        return rows
 
-    def complete(self, X: Cells, rng: np.random.Generator, instead: Allowed | None = None) -> Cells:
+    def complete(
+        self,
+        X: Cells,
+        rng: np.random.Generator,
+        instead: Allowed | None = None,
+        linked: Linked | None = None,
+    ) -> Cells:
         """Rows in which what is not known (-1) is drawn, given all that the row says.
 
         ``instead``: for some columns, cells that are drawn in place of all others, as for
-        :meth:`draw`: what a missing value would have been, given that it is missing.
+        :meth:`draw`: what a missing value would have been, given that it is missing. ``linked``:
+        columns between which constraints hold, and how to draw those given the class.
         """
         filled, instead = np.array(X), instead or {}
+        apart = frozenset() if linked is None else linked.columns
         for rows in self._blocks(len(X)):
             part = filled[rows]
             shares = self.responsibilities(part)
-            labels = _pick(np.arange(len(part)), shares, rng.random(len(part)))
+            labels = pick(np.arange(len(part)), shares, rng.random(len(part)))
+            if linked is not None:
+                linked.complete(part, rows, labels, rng)
             for j, cells in enumerate(part.T):
+                if j in apart:
+                    continue
                 wanted = cells == -1
                 if j in instead:
                     wanted |= ~instead[j][cells]
@@ -259,7 +304,7 @@ def _drawn(
     """For each row, one of the possibilities of its group's law, (groups, possibilities)."""
     n = len(group)
     if not balanced:
-        return _pick(group, laws, rng.random(n))
+        return pick(group, laws, rng.random(n))
     # The rows of a group, in random order, are spread evenly over its law from a random start.
     order = rng.permutation(n)
     order = order[np.argsort(group[order], kind="stable")]
@@ -267,10 +312,10 @@ def _drawn(
     first = np.cumsum(counts) - counts
     rank = np.empty(n)
     rank[order] = np.arange(n) - first[group[order]]
-    return _pick(group, laws, (rank + rng.random(len(laws))[group]) / counts[group])
+    return pick(group, laws, (rank + rng.random(len(laws))[group]) / counts[group])
 
 
-def _pick(group: NDArray[np.int64], laws: Array, u: Array) -> NDArray[np.int64]:
+def pick(group: NDArray[np.int64], laws: Array, u: Array) -> NDArray[np.int64]:
     """The possibility at u in [0, 1) of each row's law; none that has no probability."""
     sums = np.cumsum(laws, axis=1)
     sums /= np.maximum(sums[:, -1:], _TINY)

@@ -43,7 +43,7 @@ def schema_of(given: Any, X: Any, aside: Sequence[str] = ()) -> Schema | None:
 
 def _agrees(given: Schema, agreed: Schema) -> bool:
     """Whether a schema says nothing else than one that knows the types of its columns."""
-    if given.names != agreed.names:
+    if given.names != agreed.names or not set(given.constraints) <= set(agreed.constraints):
         return False
     return all(
         {**theirs.as_dict(), **ours.as_dict(), "dtype": theirs.dtype} == theirs.as_dict()

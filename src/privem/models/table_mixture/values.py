@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from ...data.columns import Category, Flag, Moment, Number
-from ...data.decode import as_pandas, decode
+from ...data.decode import decode
+from ...data.given import spans, within
 from ...schema import Schema
 from ...tree import Array
-from .model import Cells
-
-# How often a value is drawn anew that lies in its cell, but not within the range asked for.
-_TRIES = 40
+from .constrained import Constrained
+from .model import Allowed, Cells, TableState
 
 
 def cell_names(schema: Schema, column: str) -> list[str]:
@@ -46,55 +46,64 @@ def marginal_frame(schema: Schema, columns: Sequence[str], law: Array) -> pl.Dat
     return pl.DataFrame([*found, pl.Series("probability", law.ravel())])
 
 
-def drawn_frame(
-    schema: Schema, cells: Cells, given: Mapping[str, Any], rng: np.random.Generator, library: str
+def sampler(
+    schema: Schema,
+    state: TableState,
+    rng: np.random.Generator,
+    given: Mapping[str, Any] | None = None,
+    missing: bool = True,
+    library: str = "polars",
+) -> Callable[[int], Any]:
+    """Draws frames of so many records, given conditions and constraints."""
+    asked = dict(given or {})
+    allowed, instead = _conditions(schema, asked, missing)
+    linked = Constrained(schema, state, asked, allowed, instead)
+
+    def draw(n: int) -> Any:
+        cells = state.draw(n, rng, allowed, instead, linked=linked)
+        return _drawn_frame(schema, cells, asked, rng, library, linked.drawn)
+
+    return draw
+
+
+def _conditions(schema: Schema, given: Mapping[str, Any], missing: bool) -> tuple[Allowed, Allowed]:
+    """Cells that conditions allow; and, where no value may be missing, those that are not."""
+    allowed: dict[int, NDArray[np.bool_]] = {}
+    for name, condition in given.items():
+        j = schema.names.index(name)
+        allowed[j] = np.zeros(schema.columns[j].size, dtype=bool)
+        allowed[j][schema.find(name, condition)] = True
+    asked = {name for name, condition in given.items() if condition is None}
+    return allowed, {} if missing else present(schema, but=asked)
+
+
+def present(schema: Schema, but: Collection[str] = ()) -> Allowed:
+    """For columns that may be missing, the cells of those that are not."""
+    return {
+        j: np.arange(column.size) < column.size - 1
+        for j, column in enumerate(schema.columns)
+        if column.missing and column.name not in but
+    }
+
+
+def _drawn_frame(
+    schema: Schema,
+    cells: Cells,
+    given: Mapping[str, Any],
+    rng: np.random.Generator,
+    library: str,
+    linked: Mapping[int, NDArray[Any]],
 ) -> Any:
-    """Values from cells; those of a range lie within it, also where it cuts a cell in two."""
-    frame = decode(schema.columns, cells, rng)
+    """Values from cells; those of a range lie within it, also where it cuts a cell in two.
+
+    ``linked``: values of columns that constraints link, drawn before.
+    """
+    drawn = {schema.names[j]: values for j, values in linked.items()}
     for name, condition in given.items():
         column = schema[name]
-        if not (isinstance(condition, tuple) and isinstance(column, Number | Moment)):
-            continue
-        j = schema.names.index(name)
-        low, high = (
-            pl.select(_literal(frame[name].dtype, value)).item() if value is not None else None
-            for value in condition
-        )
-        series = frame[name]
-        for _ in range(_TRIES):
-            outside = _outside(series, low, high)
-            if not outside.any():
-                break
-            rows = outside.arg_true()
-            fresh = decode([column], cells[rows.to_numpy(), j : j + 1], rng)[name]
-            series = series.scatter(rows, fresh)
-        frame = frame.with_columns(_clipped(series, low, high))
-    if library == "polars":
-        return frame
-    return as_pandas(schema.columns, frame)
-
-
-def _literal(kind: Any, value: Any) -> pl.Expr:
-    """A bound in the type of a column."""
-    if kind.is_numeric():
-        return pl.lit(float(value))
-    text = pl.lit(str(value))
-    if kind == pl.Date:
-        return text.str.slice(0, 10).str.to_date()
-    return text.str.replace(" ", "T").str.to_datetime().cast(kind)
-
-
-def _outside(series: pl.Series, low: Any, high: Any) -> pl.Series:
-    outside = pl.Series(np.zeros(len(series), dtype=bool))
-    if low is not None:
-        outside = outside | (series < low).fill_null(False)
-    if high is not None:
-        outside = outside | (series > high).fill_null(False)
-    return outside
-
-
-def _clipped(series: pl.Series, low: Any, high: Any) -> pl.Series:
-    if not series.dtype.is_numeric():
-        return series
-    outside = _outside(series, low, high)
-    return series if not outside.any() else series.clip(low, high).cast(series.dtype)
+        if name not in drawn and isinstance(column, Number | Moment):
+            j = schema.names.index(name)
+            ranges = spans(column, condition)
+            if ranges:
+                drawn[name] = within(column, cells[:, j], ranges, rng)
+    return decode(schema.columns, cells, rng, library, drawn)
