@@ -490,3 +490,17 @@ def test_values_lie_in_the_range_that_was_asked_for():
     for bad in ({"count": 7.5}, {"count": (7.2, 7.8)}, {"debt": (1, 2, 3)}, {"debt": -3}):
         with pytest.raises(ValueError, match="column"):
             model.sample_frame(1, given=bad)
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_correlations_of_numbers_survive():
+    """Of 20 fits, 0.95 became 0.864 to 0.886, with a deviation of 0.006.
+
+    Where neighbours share nothing it became 0.816 to 0.843.
+    """
+    rng = np.random.default_rng(0)
+    z = rng.normal(size=(20_000, 1))
+    X = np.sqrt(0.95) * z + np.sqrt(0.05) * rng.normal(size=(20_000, 4))
+    model = TableMixture(schema=(-5.0, 5.0), random_state=0).fit(X)
+    found = np.corrcoef(model.sample_frame(20_000).to_numpy().T)
+    assert np.median(found[np.triu_indices(4, 1)]) > 0.845

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from privem.models.table_mixture.evidence import _VARIANCE, Evidence, _Excess
+from privem.models.table_mixture.bins import Bins
+from privem.models.table_mixture.evidence import _VARIANCE, Evidence, _alike, _Excess, _moves
 from privem.models.table_mixture.fitting import fit_tables, independent
 
 from .test_fitting import records, releases
@@ -39,10 +40,21 @@ def test_noise_and_chance_explain_what_they_do(values):
         counts = rng.multinomial(n, usual.ravel()).reshape(usual.shape) / n
         noisy = counts + spread * rng.normal(size=usual.shape)
         margins = counts.sum((1, 2)), counts.sum((0, 2)), counts.sum((0, 1))
-        found.append(_Excess.of(noisy, *margins, spread, n))
+        found.append(_Excess.of(noisy, *margins, spread, n, 1.0))
     excess = np.array([each.found for each in found])
     assert abs(excess.mean()) < 5 * excess.std() / 20
     assert np.sqrt(found[0].variance) == pytest.approx(excess.std(), rel=0.5)
+
+
+def test_log_odds_move_probabilities_as_much_as_is_said():
+    """The mean of 20,000 draws, small enough for probabilities to move in proportion."""
+    rng, bins = np.random.default_rng(0), Bins(np.arange(7), np.ones(7), 6)
+    law, alike = rng.dirichlet(np.ones(7)), _alike(bins)
+    odds = np.log(law) + 1e-3 * rng.multivariate_normal(np.zeros(7), alike, 20_000)
+    laws = np.exp(odds) / np.exp(odds).sum(axis=1, keepdims=True)
+    found = np.sum((laws - law) ** 2, axis=1) * 1e6
+    error = 5 * found.std() / np.sqrt(len(found))
+    assert found.mean() == pytest.approx(_moves(law, alike), abs=error)
 
 
 def test_independent_columns_stay_independent():

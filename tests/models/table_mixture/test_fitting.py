@@ -41,10 +41,10 @@ def records(n: int, seed: int) -> np.ndarray:
     return np.stack([(rng.random((n, 1)) > law[z].cumsum(1)[:, :-1]).sum(1) for law in laws], 1)
 
 
-def releases(X, spread, seed=0, target=None):
+def releases(X, spread, seed=0, target=None, ordered=False):
     """Noisy counts and tables. Numpy's noise: not private."""
     rng = np.random.default_rng(seed)
-    bins = [Bins(np.arange(m), np.ones(m)) for m in SIZES]
+    bins = [Bins(np.arange(m), np.ones(m), ordered * (m - 1)) for m in SIZES]
     maps = tuple(tuple(range(m)) for m in SIZES)
     found = []
     for query in (CellCountsQuery(SIZES), TablesQuery(maps, all_pairs(5, target), target)):
@@ -54,9 +54,10 @@ def releases(X, spread, seed=0, target=None):
     return bins, *found
 
 
+@pytest.mark.parametrize("ordered", [False, True])
 @pytest.mark.parametrize("target", [None, 3])
-def test_slopes_are_those_of_the_posterior(target):
-    bins, cells, tables = releases(records(500, 0), 5.0, target=target)
+def test_slopes_are_those_of_the_posterior(target, ordered):
+    bins, cells, tables = releases(records(500, 0), 5.0, target=target, ordered=ordered)
     evidence = Evidence.of(bins, cells, tables, 500.0)
     # In double precision.
     wide = {
@@ -65,12 +66,13 @@ def test_slopes_are_those_of_the_posterior(target):
         if isinstance(value, np.ndarray)
     }
     evidence = replace(evidence, **wide)
+    assert len(evidence.roots) == ordered * (len(SIZES) - (target is not None))
     rng = np.random.default_rng(1)
-    odds = rng.normal(size=(3, len(evidence.centre)))
+    free = rng.normal(size=(3, len(evidence.centre)))
     logs = rng.normal(size=(3, len(evidence.pairs)))
 
-    def minus_log_posterior(odds, logs):
-        laws, weights = fitting._probabilities(evidence, odds, logs)
+    def minus_log_posterior(free, logs):
+        laws, weights = fitting._probabilities(evidence, evidence.odds(free), logs)
         away = np.einsum("kv,kp,kq->vpq", weights, laws, laws) - evidence.pairs
         total = np.sum(evidence.measured * away**2) / 4
         margin = weights.sum(1) @ laws - evidence.margins
@@ -78,15 +80,16 @@ def test_slopes_are_those_of_the_posterior(target):
         aim = weights.sum(0) - evidence.target
         total += evidence.target_precision * np.sum(aim**2) / 2
         tight = evidence.relative**2 / evidence.variance(3)
-        return total + tight / 2 * np.sum((odds - evidence.centre) ** 2)
+        return total + tight / 2 * np.sum(free**2)
 
-    found = fitting._slopes(evidence, odds, logs)
-    for which, parameter in enumerate((odds, logs)):
+    assert evidence.free(evidence.odds(free)) == pytest.approx(free, abs=1e-5)
+    found = fitting._slopes(evidence, free, logs)
+    for which, parameter in enumerate((free, logs)):
         for place in [(0, 0), (1, 1 % parameter.shape[1]), (2, parameter.shape[1] - 1)]:
             step = np.zeros_like(parameter)
             step[place] = 1e-5
             ends = [
-                (odds + s * step, logs) if which == 0 else (odds, logs + s * step) for s in (1, -1)
+                (free + s * step, logs) if which == 0 else (free, logs + s * step) for s in (1, -1)
             ]
             slope = (minus_log_posterior(*ends[0]) - minus_log_posterior(*ends[1])) / 2e-5
             assert found[which][place] == pytest.approx(slope, rel=1e-3, abs=1e-8)

@@ -77,10 +77,13 @@ class Bins:
         The bin of each cell.
     law : array of shape (cells,)
         The probability of each cell within its bin.
+    ordered : int
+        How many bins, the first ones, are in the order of their values.
     """
 
     bin_of: NDArray[np.int64]
     law: Array
+    ordered: int = 0
 
     @property
     def count(self) -> int:
@@ -193,10 +196,11 @@ def _bin_column(column: Column, counts: Array, deviation: float, rule: _Rule) ->
     else:
         bin_of = _labels(counts[:core], rule)
         smooth = _shrunk(counts[:core], bin_of, deviation)
+    ordered = int(bin_of.max()) + 1 if column.ordered else 0
     if column.missing:
         bin_of = np.append(bin_of, bin_of.max() + 1)
         smooth = np.append(smooth, 1.0)
-    return Bins(bin_of, smooth / np.bincount(bin_of, smooth)[bin_of])
+    return Bins(bin_of, smooth / np.bincount(bin_of, smooth)[bin_of], ordered)
 
 
 def _ordered(smooth: Array, rule: _Rule) -> NDArray[np.int64]:

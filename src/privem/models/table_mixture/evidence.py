@@ -3,10 +3,15 @@
 *How far columns depend* is seen in the tables before anything is fitted. What a table differs by
 from independent columns has a sum of squares, of which noise and chance explain a known part. What
 is left, over all tables, less one standard error, is what classes must account for. Classes whose
-log-odds have the variance t about the marginals', K of them, give a table of columns i and j the
-sum of squares t^2 v_i v_j/K on average, where v_i is the sum of p^2 (1 - 2 p + sum p^2) over the
-column's bins: their probabilities move by p (e - sum p e) for log-odds of e. Both are equal for one
-t: :meth:`Evidence.variance`.
+log-odds have the covariance t C about the marginals', K of them, give a table of columns i and j
+the sum of squares t^2 v_i v_j/K on average, where v_i is the sum of p^2 (C_bb - 2 (C p)_b + p' C p)
+over the column's bins b: their probabilities move by p (e - p' e) for log-odds of e. Both are equal
+for one t: :meth:`Evidence.variance`.
+
+*Neighbours are alike.* C is one for each bin of its own, and in ordered columns four more that
+neighbours share, less and less over a quarter of the column. So a class of the old is likely, and
+one of every second age is not. Were all bins on their own, narrow classes would be unlikely too: a
+correlation of 0.95 came out as 0.83, not 0.88 (four columns, 20,000 records, epsilon 1).
 """
 
 from __future__ import annotations
@@ -31,6 +36,8 @@ Single = NDArray[np.float32]
 _SURE = 1e6  # no number counts for more than so many of a table's
 # What classes of people are like: the variance of their log-odds about the marginals'.
 _LEAST, _VARIANCE = 0.01, 2.0
+# What neighbours share of it, over that of each bin; and how far, as a part of the column.
+_SHARED, _REACH = 4.0, 0.25
 
 
 @dataclass(frozen=True)
@@ -58,6 +65,8 @@ class Evidence:
     """The deviation of a number of the tables."""
     dependence: float
     """The square of the variance that one class's log-odds would have to have."""
+    roots: tuple[tuple[slice, Single], ...]
+    """Of C, for the bins of each ordered column."""
 
     @classmethod
     def of(
@@ -111,8 +120,11 @@ class Evidence:
             law = np.exp(log_law(target, relative * np.sqrt(widths)))
             target_precision = min(spread**2 / (relative**2 * float(widths.mean())), _SURE)
         alone = np.exp(centre)
+        alike = [_alike(bins[j]) for j in columns]
+        moves = {j: _moves(alone[where[at]], alike[at]) for j, at in place.items()}
         found = [
-            _Excess.of(pairs[:, a, b], law, alone[a], alone[b], spread, count) for a, b in at_pairs
+            _Excess.of(pairs[:, a, b], law, alone[a], alone[b], spread, count, moves[i] * moves[j])
+            for (a, b), (i, j) in zip(at_pairs, query.pairs, strict=True)
         ]
         return cls(
             tuple(sizes),
@@ -125,12 +137,38 @@ class Evidence:
             centre.astype(np.float32),
             spread,
             _dependence(found),
+            tuple(
+                (at, np.linalg.cholesky(each).astype(np.float32))
+                for at, each, j in zip(where, alike, columns, strict=True)
+                if bins[j].ordered
+            ),
         )
 
     @cached_property
     def columns(self) -> Single:
         """Which bins are of which column, (p, d)."""
         return np.repeat(np.eye(len(self.bins), dtype=np.float32), self.bins, axis=0)
+
+    def odds(self, free: Single) -> Single:
+        """Log-odds (K, p) of numbers that are independent a priori, all of one variance."""
+        return self.centre + self._rooted(free, transposed=True)
+
+    def free(self, odds: Single) -> Single:
+        """The numbers of which these are the log-odds."""
+        away = odds - self.centre
+        for at, root in self.roots:
+            away[:, at] = np.linalg.solve(root, away[:, at].T).T
+        return away
+
+    def freed(self, slopes: Single) -> Single:
+        """Slopes by these numbers, of slopes by log-odds."""
+        return self._rooted(slopes, transposed=False)
+
+    def _rooted(self, numbers: Single, transposed: bool) -> Single:
+        found = numbers.copy()
+        for at, root in self.roots:
+            np.matmul(numbers[:, at], root.T if transposed else root, out=found[:, at])
+        return found
 
     @property
     def work(self) -> float:
@@ -155,9 +193,16 @@ class _Excess:
 
     @classmethod
     def of(
-        cls, table: Single, target: Array, first: Array, second: Array, spread: float, count: float
+        cls,
+        table: Single,
+        target: Array,
+        first: Array,
+        second: Array,
+        spread: float,
+        count: float,
+        moves: float,
     ) -> _Excess:
-        """Of a table (v, i, j) of columns that have these laws."""
+        """Of a table (v, i, j) of columns that have these laws; ``moves``: v_i v_j."""
         away = table - target[:, None, None] * first[:, None] * second
         # Whatever the margins are: errors in them would look like dependence.
         for axis in range(3):
@@ -169,12 +214,25 @@ class _Excess:
         all_three = math.prod(powers)
         chance = (1 - all_three - sum((1 - each) * all_three / each for each in powers)) / count
         explained = free * spread**2 + max(chance, 0.0)
-        moves = [float(law @ law * (1 + law @ law) - 2 * np.sum(law**3)) for law in (first, second)]
         return cls(
             float(np.sum(away**2)) - explained,
             2 * explained**2 / max(free, 1),
-            powers[0] * math.prod(moves),
+            powers[0] * moves,
         )
+
+
+def _alike(bins: Bins) -> Array:
+    """C of a column: how alike its bins are in a class, derived above."""
+    found, m = np.eye(bins.count), bins.ordered
+    away = np.abs(np.subtract.outer(np.arange(m), np.arange(m)))
+    found[:m, :m] += _SHARED * np.exp(-away / (_REACH * max(m, 1)))
+    return found
+
+
+def _moves(law: Array, alike: Array) -> float:
+    """The sum of squares by which probabilities move, on average: v of a column."""
+    shared = alike @ law
+    return float(np.sum(law**2 * (np.diag(alike) - 2 * shared + law @ shared)))
 
 
 def _dependence(tables: Sequence[_Excess]) -> float:

@@ -14,7 +14,8 @@ Counts of bins, from the first release, come in with their own deviations. With 
 of two columns and the target hold n sum_c w_cv t_ci t_cj' for each of its values v, with joint
 weights of class and value.
 
-*The prior.* The log-odds of a class's laws are normal about those of all records. Their variance is
+*The prior.* The log-odds of a class's laws are normal about those of all records; those of
+neighbours in a column of numbers are alike (:mod:`.evidence`). The variance of each on its own is
 2, so that classes are likely to differ by factors of some e^1.4 = 4 from what is usual; or less, if
 the tables show less dependence than such classes have (:meth:`.evidence.Evidence.variance`). So
 where noise is small the tables decide, where it is large classes are drawn towards the marginals,
@@ -188,7 +189,7 @@ def fit_once(
 ) -> tuple[Array, Array]:
     """From one start: laws of bins (K, p) and joint weights (K, v) of class and target."""
     values, p = len(evidence.pairs), len(evidence.centre)
-    odds = evidence.centre + np.float32(_SPREAD) * _normal(rng, (components, p))
+    odds = evidence.odds(np.float32(_SPREAD) * _normal(rng, (components, p)))
     share = np.maximum(evidence.target, np.float32(1e-4))
     logs = np.log(share / share.sum()) + np.float32(values > 1) * _normal(rng, (components, values))
     return descended(evidence, odds, logs, steps)
@@ -197,27 +198,28 @@ def fit_once(
 def descended(
     evidence: Evidence, odds: Single, logs: Single, steps: int, rate: float = _RATE
 ) -> tuple[Array, Array]:
-    """Laws and joint weights after so many steps from log-odds and log-weights, in place."""
-    steppers = _Adam(odds), _Adam(logs)
+    """Laws and joint weights after so many steps from log-odds and log-weights."""
+    free = evidence.free(odds)
+    steppers = _Adam(free), _Adam(logs)
     for step in range(1, steps + 1):
-        slopes = _slopes(evidence, odds, logs)
+        slopes = _slopes(evidence, free, logs)
         # The last two fifths slow down to a twentieth.
         size = rate * min(1.0, max(0.05, (1 - step / steps) / 0.4))
-        for parameter, slope, stepper in zip((odds, logs), slopes, steppers, strict=True):
+        for parameter, slope, stepper in zip((free, logs), slopes, steppers, strict=True):
             stepper.move(parameter, slope, size, step)
-        np.clip(odds, -_FAR, _FAR, out=odds)
+        np.clip(free, -_FAR, _FAR, out=free)
         logs -= logs.max()
         np.maximum(logs, -_FAR, out=logs)
-    return _probabilities(evidence, odds.astype(np.float64), logs.astype(np.float64))
+    return _probabilities(evidence, evidence.odds(free).astype(float), logs.astype(float))
 
 
 def _normal(rng: np.random.Generator, shape: tuple[int, int]) -> Single:
     return rng.standard_normal(shape).astype(np.float32)
 
 
-def _slopes(evidence: Evidence, odds: Single, logs: Single) -> tuple[Single, Single]:
+def _slopes(evidence: Evidence, free: Single, logs: Single) -> tuple[Single, Single]:
     """Derivatives of minus the log posterior, times the square of the tables' deviation."""
-    laws, weights = _probabilities(evidence, odds, logs)
+    laws, weights = _probabilities(evidence, evidence.odds(free), logs)
     by_law, by_weight = np.zeros_like(laws), np.empty_like(weights)
     for v, table in enumerate(evidence.pairs):
         weighted = laws * weights[:, v, None]
@@ -235,11 +237,10 @@ def _slopes(evidence: Evidence, odds: Single, logs: Single) -> tuple[Single, Sin
     by_weight += (laws @ away)[:, None]
     by_weight += np.float32(evidence.target_precision) * (weights.sum(axis=0) - evidence.target)
     inner = _per_column(evidence, by_law * laws)
-    by_odds = laws * (by_law - inner)
-    tight = evidence.relative**2 / evidence.variance(len(odds))
-    by_odds += np.float32(tight) * (odds - evidence.centre)
+    tight = evidence.relative**2 / evidence.variance(len(free))
+    by_free = evidence.freed(laws * (by_law - inner)) + np.float32(tight) * free
     by_logs = weights * (by_weight - np.sum(by_weight * weights))
-    return by_odds, by_logs.astype(np.float32, copy=False)
+    return by_free, by_logs.astype(np.float32, copy=False)
 
 
 def _probabilities(evidence: Evidence, odds: Real, logs: Real) -> tuple[Real, Real]:
