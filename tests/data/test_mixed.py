@@ -281,7 +281,7 @@ def test_columns_that_are_all_missing():
     nothing = {"a": [None, None], "b": [None, None], "c": [None, None]}
     for frame in (pl.DataFrame(nothing), pandas.DataFrame(nothing)):
         for policy in (Policy(private=True, schema=schema), Policy(schema=schema)):
-            assert read(open_table(frame, policy=policy)).tolist() == [[257, 2, 2]] * 2
+            assert read(open_table(frame, policy=policy)).tolist() == [[231, 2, 2]] * 2
 
 
 def test_empty_tables(tmp_path):

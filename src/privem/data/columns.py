@@ -3,8 +3,8 @@
 A column is a :class:`Number`, a :class:`Moment` (a date or a time), a :class:`Flag` (yes or no) or
 a :class:`Category`. Its cells depend on what is declared and on nothing else, so they are public:
 
-- a number has at most 256 cells between its bounds, and cells of their own for the lower bound and
-  for zero, where many records often have exactly that value;
+- a number has at most 256 cells between its bounds, finer ones near the lower bound and near zero,
+  and cells of their own for these two, where many records often have exactly that value;
 - whole numbers of at most 256 values have one cell each, and so have dates and times; cells of
   more values have whole edges; numbers of so many decimals are whole numbers of a smaller unit;
 - a flag has two cells, and a category has one;
@@ -45,7 +45,7 @@ class Number:
     Examples
     --------
     >>> Number("age", 15, 95, whole=True).size, Number("debt", -10.0, 10.0).size
-    (81, 258)
+    (81, 220)
     """
 
     name: str
