@@ -1,76 +1,130 @@
-"""Synthetic tables from noisy tables of pairs: how near, and how useful.
+"""Synthetic tables of TableMixture: how near, how useful, and beside MST and AIM.
 
-    python experiments/tables/run.py [--epsilon 0.5 1 4] [--seeds 3] [--rows 32561] [--missing 0.2]
+    python experiments/tables/run.py [--epsilon 0.5 1 4] [--seeds 5] [--rows 3000] [--missing 0.2]
+    python experiments/tables/run.py --tables survey crashes customers --seeds 2 --epsilon 1
+    python experiments/tables/run.py --check           # what was asked for, and exit 1 if it fails
+    python experiments/tables/run.py --scale --wide    # ten million rows, a hundred columns
 
-Fits a mixture to 32,561 rows of Adult, without and with a target (income), and tells
+Everything goes through ``TableMixture`` as anybody would use it. Its noise has no seed: runs
+differ. Columns of figures:
 
-- *pairs*, *worst*: total variation between real and synthetic tables of two columns;
-- *trees*, *linear*: AUC on 16,281 real rows of classifiers trained on synthetic ones;
-- *density*: log-likelihood of these rows on a shared grid, and *alone* that of independent columns
-  which had all of the budget (``fits.alone``: the same smoothing of cells); *least* is the smallest
-  difference of the two in any single fit.
+- *pairs*, *worst*: total variation between real and synthetic tables of two columns, numbers cut
+  at twentieths of the real rows; *grid*: the mean where the rivals' grid cuts them;
+- *trees*, *linear*: AUC on held-out real rows of classifiers trained on synthetic ones;
+- *density*: log-likelihood of these rows (Adult: on the grid, else on the schema's cells), *gain*
+  what that is above private independent columns (``n_components=1``, with all of the budget), and
+  *least* the smallest gain of any single fit.
 
-Exact values of real rows are NOT private; they are for comparison only.
+Figures about real rows are NOT private; the tables are public.
 """
 
 from __future__ import annotations
 
 import argparse
-import resource
-import time
-from dataclasses import replace
+import sys
+import tempfile
+from pathlib import Path
 
 import numpy as np
-from adult import cells_of, distances, load, usefulness, values_of
-from fits import alone, fit, on_grid
+from check import check
+from columns import frame_of, schema_of
+from cost import cost, repeated, wide
+from figures import mean, once, rival
+from metrics import usefulness
+from others import read
+
+from privem import TableMixture
+
+SHOWN = ("pairs", "grid", "worst", "trees", "linear", "density", "gain", "least", "cpu")
+FORMS = dict.fromkeys(SHOWN, "{:8.4f}") | {"density": "{:8.3f}", "gain": "{:8.3f}"}
+FORMS |= {"least": "{:8.3f}", "cpu": "{:8.1f}"}
+
+
+def line(label: str, figures: dict[str, float]) -> None:
+    shown = [FORMS[k].format(figures[k]) if k in figures else f"{'-':>8}" for k in SHOWN]
+    print(f"{label:<34}", *shown, flush=True)
+
+
+def compare(told: argparse.Namespace) -> None:
+    for table in told.tables:
+        columns, train, test, target = read(table)
+        print(
+            f"\n{table}: {len(train)} rows, {len(columns)} columns, target {columns[target].name}"
+        )
+        print(f"{'':<34}", *(f"{key:>8}" for key in SHOWN))
+        if not told.quick:
+            line("real rows", usefulness(columns, train, test, target))
+        for epsilon in told.epsilon:
+            for with_target in (False, True):
+                runs = [
+                    once(
+                        table,
+                        epsilon,
+                        with_target,
+                        seed,
+                        rows=told.rows,
+                        missing=told.missing,
+                        quick=told.quick,
+                    )
+                    for seed in range(told.seeds)
+                ]
+                said = "ours, with target" if with_target else "ours"
+                line(f"epsilon {epsilon:g}: {said} ({len(runs)})", mean(runs))
+            for name in ("mst", "aim", "aim-default"):
+                found, runs_kept = rival(table, name, epsilon)
+                if runs_kept:
+                    line(f"epsilon {epsilon:g}: {name} ({runs_kept})", found)
+
+
+def scale() -> None:
+    """A million and ten million rows of a file."""
+    columns, train, _, target = read("adult")
+    for rows in (1_000_000, 10_000_000):
+        with tempfile.TemporaryDirectory() as folder:
+            path = repeated(frame_of(columns, train), rows, Path(folder))
+            took = cost(path, schema_of(columns), columns[target].name, 1.0, 10_000)
+            size = path.stat().st_size / 1e6
+        print(f"{rows:,} rows ({size:.0f} MB of Parquet):", _said(took), flush=True)
+
+
+def many_columns(rows: int = 30_000) -> None:
+    """A hundred columns, half of them numbers."""
+    schema, frame = wide(2 * rows, 100)
+    train, test = frame.head(rows), frame.tail(rows)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "wide.parquet")
+        train.write_parquet(path)
+        for target in (None, "c1"):
+            print(f"100 columns, target {target}:", _said(cost(path, schema, target, 1.0, rows)))
+    for epsilon in (1.0, 4.0):
+        both = [TableMixture(schema=schema, n_components=k, epsilon=epsilon) for k in ("auto", 1)]
+        ours, alone = (float(np.mean(model.fit(train).score_samples(test))) for model in both)
+        print(f"epsilon {epsilon:g}: density {ours:.2f}, independent columns {alone:.2f}")
+
+
+def _said(took: dict[str, float]) -> str:
+    return f"{took['cpu']:.1f} CPU s, {took['wall']:.1f} s, {took['memory']:.0f} MB at most"
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--tables", nargs="+", default=["adult"])
     parser.add_argument("--epsilon", type=float, nargs="+", default=[0.5, 1.0, 4.0])
-    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--seeds", type=int, default=5, help="how many runs")
     parser.add_argument("--rows", type=int, default=None)
     parser.add_argument("--quick", action="store_true", help="no classifiers")
     parser.add_argument("--missing", type=float, default=0.0, help="share of cells made missing")
+    for each in ("check", "scale", "wide"):
+        parser.add_argument(f"--{each}", action="store_true")
     told = parser.parse_args()
-    columns, train, test = load()
-    given = train
-    if told.missing:
-        # All but the income may be missing, and are at random; synthetic rows are complete.
-        columns = [replace(c, missing=c.name != "income") for c in columns]
-        lost = np.random.default_rng(7).random(train.shape) < told.missing
-        lost[:, -1] = False
-        train = np.where(lost, np.nan, train)
-    print("epsilon target  pairs  worst  trees linear density   alone   least classes  cpu s")
-    for epsilon in told.epsilon:
-        for target in (None, len(columns) - 1):
-            found = []
-            for seed in range(told.seeds):
-                rng = np.random.default_rng(seed)
-                rows = (
-                    train if told.rows is None else train[rng.permutation(len(train))[: told.rows]]
-                )
-                X = cells_of(columns, rows)
-                began = time.process_time()
-                state = fit(columns, X, epsilon, target, seed)
-                there = {
-                    j: np.arange(c.cells) < c.cells - 1 for j, c in enumerate(columns) if c.missing
-                }
-                drawn = values_of(columns, state.draw(len(train), rng, instead=there), rng)
-                spent = time.process_time() - began
-                near = distances(columns, given, drawn)
-                useful = (np.nan,) * 2 if told.quick else usefulness(columns, drawn, test)
-                density = on_grid(columns, state, test)
-                other = on_grid(columns, alone(columns, X, epsilon, seed), test)
-                row = (near["two"], near["worst"], *useful, density, other, len(state.weights))
-                found.append((*row, spent))
-            mean = np.mean(found, axis=0)
-            least = min(row[4] - row[5] for row in found)
-            mean = np.insert(mean, 6, least)
-            form = "{:.4f} {:.4f} {:.4f} {:.4f} {:7.3f} {:7.3f} {:7.3f} {:6.0f} {:6.1f}"
-            name = "-" if target is None else columns[target].name
-            print(f"{epsilon:7g} {name:>7} ", form.format(*mean), flush=True)
-    print(f"memory at most {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024:.0f} MB")
+    fine = check(told.seeds) if told.check else True
+    if told.scale:
+        scale()
+    if told.wide:
+        many_columns()
+    if not (told.check or told.scale or told.wide):
+        compare(told)
+    sys.exit(0 if fine else 1)
 
 
 if __name__ == "__main__":
