@@ -2,17 +2,50 @@
 
 from __future__ import annotations
 
+import json
 import tempfile
 from pathlib import Path
+from typing import Any
 
 from columns import frame_of, schema_of
 from cost import cost
-from figures import mean, once, rival
+from figures import head, line, mean, once, rival
 from others import read
 
 EPSILONS = (0.5, 1.0, 4.0)
+# How we fit: without and with a target, to all rows and to few, and to rows with gaps.
+WAYS: dict[str, tuple[bool, dict[str, Any]]] = {
+    "plain": (False, {}),
+    "target": (True, {}),
+    "3000 rows": (False, {"rows": 3000, "quick": True}),
+    "3000 rows, target": (True, {"rows": 3000, "quick": True}),
+    "a fifth missing, target": (True, {"missing": 0.2}),
+}
 # At most so much of a rival's distance of pairs, without a target.
 PAIRS = {(0.5, "aim"): 1.0, (1.0, "aim"): 0.90, (1.0, "mst"): 0.70, (4.0, "aim"): 0.75}
+
+Found = dict[str, dict[str, float]]
+
+
+def measure(runs: int) -> dict[str, Found]:
+    """All figures of ours that the check needs, by epsilon and way."""
+    head()
+    found: dict[str, Found] = {}
+    for epsilon in EPSILONS:
+        found[f"{epsilon:g}"] = {}
+        for way, (with_target, more) in WAYS.items():
+            means = mean([once("adult", epsilon, with_target, i, **more) for i in range(runs)])
+            found[f"{epsilon:g}"][way] = means
+            line(f"epsilon {epsilon:g}: {way} ({runs})", means)
+    columns, train, _, target = read("adult")
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "adult.parquet")
+        frame_of(columns, train).write_parquet(path)
+        for epsilon in EPSILONS:
+            named = columns[target].name
+            took = cost(path, schema_of(columns), named, epsilon, len(train))
+            found[f"{epsilon:g}"]["cost"] = took
+    return found
 
 
 class Lines:
@@ -20,87 +53,71 @@ class Lines:
 
     def __init__(self) -> None:
         self.fine = True
-        print(f"{'':<58} {'asked':>10} {'seen':>10}")
+        print(f"\n{'':<58} {'asked':>10} {'seen':>10}")
 
     def least(self, what: str, asked: float, seen: float) -> None:
-        self._say(what, f">= {asked:.4g}", seen, seen >= asked)
+        self._say(what, f">= {asked:.4f}", seen, seen >= asked)
 
     def most(self, what: str, asked: float, seen: float) -> None:
-        self._say(what, f"<= {asked:.4g}", seen, seen <= asked)
+        self._say(what, f"<= {asked:.4f}", seen, seen <= asked)
 
     def tell(self, what: str, seen: float) -> None:
-        print(f"{what:<58} {'':>10} {seen:>10.4f}", flush=True)
+        print(f"{what:<58} {'':>10} {seen:>10.4f}")
 
-    def lacks(self, what: str) -> None:
-        self.fine = False
-        print(f"{what:<58} {'':>10} {'not run':>10}  FAILS", flush=True)
+    def lack(self, what: str) -> None:
+        self._say(what, "", float("nan"), False)
 
     def _say(self, what: str, asked: str, seen: float, fine: bool) -> None:
         self.fine &= fine
-        print(f"{what:<58} {asked:>10} {seen:>10.4f}  {'ok' if fine else 'FAILS'}", flush=True)
+        print(f"{what:<58} {asked:>10} {seen:>10.4f}  {'ok' if fine else 'FAILS'}")
 
 
-def check(seeds: int) -> bool:
-    """Whether all is well."""
+def check(runs: int, kept: Path | None) -> bool:
+    """Whether all is well. Figures of ours are read from a file that is there, else kept in it."""
+    if kept is not None and kept.exists():
+        found = json.loads(kept.read_text())
+    else:
+        found = measure(runs)
+        if kept is not None:
+            kept.write_text(json.dumps(found))
     lines = Lines()
     for epsilon in EPSILONS:
-        plain, aimed = (
-            mean([once("adult", epsilon, with_target, seed) for seed in range(seeds)])
-            for with_target in (False, True)
-        )
-        at = f"epsilon {epsilon:g}"
-        for name in ("aim", "mst"):
-            theirs, runs = rival("adult", name, epsilon)
-            if runs == 0:
-                lines.lacks(f"{at}: {name}")
-                continue
-            who = f"{name.upper()}'s ({runs} runs)"
-            ratio = plain["pairs"] / theirs["pairs"]
-            if (epsilon, name) in PAIRS:
-                lines.most(f"{at}: pairs, of {who}", PAIRS[epsilon, name], ratio)
-            else:
-                lines.tell(f"{at}: pairs, of {who}", ratio)
-            lines.tell(f"{at}: pairs on the rivals' grid, of {who}", plain["grid"] / theirs["grid"])
-            if name == "aim":
-                lines.least(
-                    f"{at}: trees, AIM's less .003", theirs["trees"] - 0.003, aimed["trees"]
-                )
-                lines.least(f"{at}: linear, AIM's", theirs["linear"], aimed["linear"])
-                lines.tell(f"{at}: worst pair of AIM", theirs["worst"])
-        lines.tell(f"{at}: worst pair of ours", plain["worst"])
-        lines.tell(f"{at}: worst pair of ours, with target", aimed["worst"])
-        if epsilon == 1.0:
-            lines.least(f"{at}: held-out density", -17.2, plain["density"])
-            lines.least(f"{at}: held-out density, with target", -17.2, aimed["density"])
-            gaps = mean([once("adult", 1.0, True, seed, missing=0.2) for seed in range(seeds)])
-            for each in ("trees", "linear"):
-                what = f"{at}: {each}, a fifth missing, complete less .005"
-                lines.least(what, aimed[each] - 0.005, gaps[each])
-        if epsilon == 4.0:
-            lines.least(f"{at}: trees", 0.905, aimed["trees"])
-        for rows in (None, 3000):
-            few = [plain, aimed]
-            if rows is not None:
-                few = [
-                    mean(
-                        [once("adult", epsilon, t, s, rows=rows, quick=True) for s in range(seeds)]
-                    )
-                    for t in (False, True)
-                ]
-            what = f"{at}: least gain over independent columns, {rows or 'all'} rows"
-            lines.least(what, 0.0, min(each["least"] for each in few))
-    _costs(lines)
+        _check_at(lines, epsilon, found[f"{epsilon:g}"])
     print("all is well" if lines.fine else "something falls short")
     return lines.fine
 
 
-def _costs(lines: Lines) -> None:
-    columns, train, _, target = read("adult")
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder, "adult.parquet")
-        frame_of(columns, train).write_parquet(path)
-        for epsilon in (1.0, 4.0):
-            took = cost(path, schema_of(columns), columns[target].name, epsilon, len(train))
-            at = f"epsilon {epsilon:g}, with target, whole process"
-            lines.most(f"{at}: CPU s", 15, took["cpu"])
-            lines.most(f"{at}: peak memory, MB", 300, took["memory"])
+def _check_at(lines: Lines, epsilon: float, found: Found) -> None:
+    at, plain, aimed = f"epsilon {epsilon:g}", found["plain"], found["target"]
+    for name in ("aim", "mst"):
+        theirs, runs = rival("adult", name, epsilon)
+        who = f"{name.upper()}'s ({runs} runs)"
+        if runs == 0:
+            lines.lack(f"{at}: {who}")
+            continue
+        ratio = plain["pairs"] / theirs["pairs"]
+        if (epsilon, name) in PAIRS:
+            lines.most(f"{at}: pairs, of {who}", PAIRS[epsilon, name], ratio)
+        else:
+            lines.tell(f"{at}: pairs, of {who}", ratio)
+        lines.tell(f"{at}: pairs on the rivals' grid, of {who}", plain["grid"] / theirs["grid"])
+        lines.tell(f"{at}: worst pair, {who}", theirs["worst"])
+        if name == "aim":
+            trees = theirs["trees"] - 0.003
+            lines.least(f"{at}: trees with target, {who} less .003", trees, aimed["trees"])
+            lines.least(f"{at}: linear with target, {who}", theirs["linear"], aimed["linear"])
+    lines.tell(f"{at}: worst pair, ours", plain["worst"])
+    lines.tell(f"{at}: worst pair, ours with target", aimed["worst"])
+    if epsilon == 1.0:
+        lines.least(f"{at}: held-out density", -17.2, plain["density"])
+        lines.least(f"{at}: held-out density with target", -17.2, aimed["density"])
+    if epsilon == 4.0:
+        lines.least(f"{at}: trees with target", 0.905, aimed["trees"])
+    for each in ("trees", "linear"):
+        asked, seen = aimed[each] - 0.005, found["a fifth missing, target"][each]
+        lines.least(f"{at}: {each} with a fifth missing, complete less .005", asked, seen)
+    for way in ("plain", "target", "3000 rows", "3000 rows, target"):
+        lines.least(f"{at}: gain over independent, least, {way}", 0.0, found[way]["least"])
+    took = found["cost"]
+    lines.most(f"{at}: CPU s, whole process, with target", 15, took["cpu"])
+    lines.most(f"{at}: peak MB, whole process, with target", 300, took["memory"])

@@ -14,6 +14,10 @@ from rivals import DELTA, kept
 
 from privem import TableMixture
 
+SHOWN = ("pairs", "grid", "worst", "trees", "linear", "density", "gain", "least", "cpu")
+FORMS = dict.fromkeys(SHOWN, "{:8.4f}") | {"density": "{:8.3f}", "gain": "{:8.3f}"}
+FORMS |= {"least": "{:8.3f}", "cpu": "{:8.1f}"}
+
 
 def once(
     table: str,
@@ -76,3 +80,12 @@ def rival(table: str, name: str, epsilon: float) -> tuple[dict[str, float], int]
         return {}, 0
     means = mean(found)
     return means | {"grid": means["on_grid"]}, len(found)
+
+
+def head() -> None:
+    print(f"{'':<34}", *(f"{key:>8}" for key in SHOWN), flush=True)
+
+
+def line(label: str, figures: dict[str, float]) -> None:
+    shown = [FORMS[k].format(figures[k]) if k in figures else f"{'-':>8}" for k in SHOWN]
+    print(f"{label:<34}", *shown, flush=True)

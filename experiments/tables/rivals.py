@@ -35,14 +35,16 @@ RIVALS: dict[str, dict[str, Any]] = {
 
 def plan() -> Iterator[tuple[str, str, float, int]]:
     """Table, rival, epsilon and seed, in the order in which they are wanted."""
-    for epsilon in (1.0, 4.0, 0.5):
-        for seed in range(5):
-            yield from (("adult", rival, epsilon, seed) for rival in ("aim", "mst"))
-        if epsilon == 1.0:
-            from others import FRESH
+    from others import FRESH
 
-            for seed in range(2):
-                yield from ((t, rival, 1.0, seed) for t in FRESH for rival in ("aim", "mst"))
+    for epsilon in (1.0, 4.0, 0.5):
+        yield from (("adult", "aim", epsilon, seed) for seed in range(5))
+        if epsilon == 1.0:
+            yield from ((table, "aim", 1.0, 0) for table in FRESH)
+    yield from (("adult", "mst", 1.0, seed) for seed in range(5))
+    yield from ((table, "mst", 1.0, 0) for table in FRESH)
+    yield from (("adult", "mst", epsilon, seed) for seed in range(5) for epsilon in (4.0, 0.5))
+    yield from ((table, "aim", 1.0, 1) for table in FRESH)
     yield "adult", "aim-default", 1.0, 0
 
 

@@ -29,20 +29,11 @@ import numpy as np
 from check import check
 from columns import frame_of, schema_of
 from cost import cost, repeated, wide
-from figures import mean, once, rival
+from figures import head, line, mean, once, rival
 from metrics import usefulness
 from others import read
 
 from privem import TableMixture
-
-SHOWN = ("pairs", "grid", "worst", "trees", "linear", "density", "gain", "least", "cpu")
-FORMS = dict.fromkeys(SHOWN, "{:8.4f}") | {"density": "{:8.3f}", "gain": "{:8.3f}"}
-FORMS |= {"least": "{:8.3f}", "cpu": "{:8.1f}"}
-
-
-def line(label: str, figures: dict[str, float]) -> None:
-    shown = [FORMS[k].format(figures[k]) if k in figures else f"{'-':>8}" for k in SHOWN]
-    print(f"{label:<34}", *shown, flush=True)
 
 
 def compare(told: argparse.Namespace) -> None:
@@ -51,7 +42,7 @@ def compare(told: argparse.Namespace) -> None:
         print(
             f"\n{table}: {len(train)} rows, {len(columns)} columns, target {columns[target].name}"
         )
-        print(f"{'':<34}", *(f"{key:>8}" for key in SHOWN))
+        head()
         if not told.quick:
             line("real rows", usefulness(columns, train, test, target))
         for epsilon in told.epsilon:
@@ -77,9 +68,9 @@ def compare(told: argparse.Namespace) -> None:
 
 
 def scale() -> None:
-    """A million and ten million rows of a file."""
+    """Files of one, ten and twenty million rows."""
     columns, train, _, target = read("adult")
-    for rows in (1_000_000, 10_000_000):
+    for rows in (1_000_000, 10_000_000, 20_000_000):
         with tempfile.TemporaryDirectory() as folder:
             path = repeated(frame_of(columns, train), rows, Path(folder))
             took = cost(path, schema_of(columns), columns[target].name, 1.0, 10_000)
@@ -114,10 +105,11 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=None)
     parser.add_argument("--quick", action="store_true", help="no classifiers")
     parser.add_argument("--missing", type=float, default=0.0, help="share of cells made missing")
+    parser.add_argument("--ours", type=Path, help="with --check: keeps our figures, or has them")
     for each in ("check", "scale", "wide"):
         parser.add_argument(f"--{each}", action="store_true")
     told = parser.parse_args()
-    fine = check(told.seeds) if told.check else True
+    fine = check(told.seeds, told.ours) if told.check else True
     if told.scale:
         scale()
     if told.wide:
