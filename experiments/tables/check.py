@@ -13,12 +13,14 @@ from figures import head, line, mean, once, rival
 from others import read
 
 EPSILONS = (0.5, 1.0, 4.0)
-# How we fit: without and with a target, to all rows and to few, and to rows with gaps.
+# How we fit: without and with a target, to all rows and to few, to the cells of the grid that the
+# rivals have instead of values, and to rows with gaps.
 WAYS: dict[str, tuple[bool, dict[str, Any]]] = {
     "plain": (False, {}),
     "target": (True, {}),
     "3000 rows": (False, {"rows": 3000, "quick": True}),
     "3000 rows, target": (True, {"rows": 3000, "quick": True}),
+    "on the grid": (False, {"grid": True, "quick": True}),
     "a fifth missing, target": (True, {"missing": 0.2}),
 }
 # At most so much of a rival's distance of pairs, without a target.
@@ -27,25 +29,32 @@ PAIRS = {(0.5, "aim"): 1.0, (1.0, "aim"): 0.90, (1.0, "mst"): 0.70, (4.0, "aim")
 Found = dict[str, dict[str, float]]
 
 
-def measure(runs: int) -> dict[str, Found]:
-    """All figures of ours that the check needs, by epsilon and way."""
+def measure(runs: int, kept: Path | None) -> dict[str, Found]:
+    """All figures of ours that the check needs, by epsilon and way; a file has earlier ones."""
+    found: dict[str, Found] = {f"{epsilon:g}": {} for epsilon in EPSILONS}
+    if kept is not None and kept.exists():
+        found |= json.loads(kept.read_text())
     head()
-    found: dict[str, Found] = {}
     for epsilon in EPSILONS:
-        found[f"{epsilon:g}"] = {}
+        here = found[f"{epsilon:g}"]
         for way, (with_target, more) in WAYS.items():
-            means = mean([once("adult", epsilon, with_target, i, **more) for i in range(runs)])
-            found[f"{epsilon:g}"][way] = means
-            line(f"epsilon {epsilon:g}: {way} ({runs})", means)
+            if way not in here:
+                here[way] = mean(
+                    [once("adult", epsilon, with_target, i, **more) for i in range(runs)]
+                )
+            line(f"epsilon {epsilon:g}: {way} ({runs})", here[way])
+            if kept is not None:
+                kept.write_text(json.dumps(found))
+        here["cost"] = _cost(epsilon)
+    return found
+
+
+def _cost(epsilon: float) -> dict[str, float]:
     columns, train, _, target = read("adult")
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "adult.parquet")
         frame_of(columns, train).write_parquet(path)
-        for epsilon in EPSILONS:
-            named = columns[target].name
-            took = cost(path, schema_of(columns), named, epsilon, len(train))
-            found[f"{epsilon:g}"]["cost"] = took
-    return found
+        return cost(path, schema_of(columns), columns[target].name, epsilon, len(train))
 
 
 class Lines:
@@ -58,8 +67,11 @@ class Lines:
     def least(self, what: str, asked: float, seen: float) -> None:
         self._say(what, f">= {asked:.4f}", seen, seen >= asked)
 
-    def most(self, what: str, asked: float, seen: float) -> None:
-        self._say(what, f"<= {asked:.4f}", seen, seen <= asked)
+    def most(self, what: str, asked: float | None, seen: float) -> None:
+        if asked is None:
+            self.tell(what, seen)
+        else:
+            self._say(what, f"<= {asked:.4f}", seen, seen <= asked)
 
     def tell(self, what: str, seen: float) -> None:
         print(f"{what:<58} {'':>10} {seen:>10.4f}")
@@ -73,13 +85,8 @@ class Lines:
 
 
 def check(runs: int, kept: Path | None) -> bool:
-    """Whether all is well. Figures of ours are read from a file that is there, else kept in it."""
-    if kept is not None and kept.exists():
-        found = json.loads(kept.read_text())
-    else:
-        found = measure(runs)
-        if kept is not None:
-            kept.write_text(json.dumps(found))
+    """Whether all is well. Figures of ours are kept in a file, or taken from it."""
+    found = measure(runs, kept)
     lines = Lines()
     for epsilon in EPSILONS:
         _check_at(lines, epsilon, found[f"{epsilon:g}"])
@@ -95,12 +102,12 @@ def _check_at(lines: Lines, epsilon: float, found: Found) -> None:
         if runs == 0:
             lines.lack(f"{at}: {who}")
             continue
-        ratio = plain["pairs"] / theirs["pairs"]
-        if (epsilon, name) in PAIRS:
-            lines.most(f"{at}: pairs, of {who}", PAIRS[epsilon, name], ratio)
-        else:
-            lines.tell(f"{at}: pairs, of {who}", ratio)
-        lines.tell(f"{at}: pairs on the rivals' grid, of {who}", plain["grid"] / theirs["grid"])
+        for seen, where, said in (
+            (plain["pairs"], "pairs", "pairs"),
+            (found["on the grid"]["grid"], "on_grid", "pairs on the grid"),
+        ):
+            most = PAIRS.get((epsilon, name))
+            lines.most(f"{at}: {said}, of {who}", most, seen / theirs[where])
         lines.tell(f"{at}: worst pair, {who}", theirs["worst"])
         if name == "aim":
             trees = theirs["trees"] - 0.003

@@ -51,6 +51,12 @@ class Numbers:
         drawn = low + rng.random(len(cells)) * (high - low)
         return np.where(gap, np.nan, np.floor(drawn) if self.whole else drawn)
 
+    @property
+    def as_cells(self) -> Numbers:
+        """The column of the grid's cells, by their numbers."""
+        cells = len(self.cuts)
+        return Numbers(self.name, 0, cells, np.arange(cells) + 0.5, self.missing)
+
     def to_series(self, values: np.ndarray) -> pl.Series:
         made = pl.Series(self.name, values, nan_to_null=True)
         return made.cast(pl.Int64) if self.whole else made
@@ -81,9 +87,13 @@ class Labels:
     def from_grid(self, cells: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         return np.where(cells >= len(self.labels), np.nan, cells)
 
+    @property
+    def as_cells(self) -> Labels:
+        return self
+
     def to_series(self, values: np.ndarray) -> pl.Series:
         names = np.array([*self.labels, None], dtype=object)
-        return pl.Series(self.name, names[self.on_grid(values)], pl.String)
+        return pl.Series(self.name, names[self.on_grid(values)].tolist(), pl.String)
 
     def to_values(self, series: pl.Series) -> np.ndarray:
         place = {label: float(code) for code, label in enumerate(self.labels)}

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from columns import Columns, frame_of, schema_of, values_of
+from columns import Columns, frame_of, from_grid, on_grid, schema_of, values_of
 from metrics import density, distances, usefulness
 from others import read
 from rivals import DELTA, kept
@@ -28,30 +28,37 @@ def once(
     rows: int | None = None,
     missing: float = 0.0,
     quick: bool = False,
+    grid: bool = False,
 ) -> dict[str, float]:
-    """The figures of one fit."""
+    """The figures of one fit: to some rows, with cells made missing, or to the grid's cells."""
     columns, train, test, target = read(table)
-    fitted = train
+    rng, given = np.random.default_rng(seed), train
     if rows is not None:
-        fitted = train[np.random.default_rng(seed).permutation(len(train))[:rows]]
+        given = train[rng.permutation(len(train))[:rows]]
     if missing:
         # All but the target may be missing, at random; the synthetic rows are complete.
         columns = [replace(c, missing=j != target) for j, c in enumerate(columns)]
-        lost = np.random.default_rng(7).random(fitted.shape) < missing
+        lost = rng.random(given.shape) < missing
         lost[:, target] = False
-        fitted = np.where(lost, np.nan, fitted)
-    schema, frame = schema_of(columns), frame_of(columns, fitted)
+        given = np.where(lost, np.nan, given)
+    fitted = columns
+    if grid:
+        fitted = [column.as_cells for column in columns]
+        given = np.where(np.isnan(given), np.nan, on_grid(columns, given))
+    schema, frame = schema_of(fitted), frame_of(fitted, given)
     began = time.process_time()
     named = columns[target].name if with_target else None
     model = TableMixture(schema=schema, target=named, epsilon=epsilon, delta=DELTA).fit(frame)
     drawn = model.sample_frame(len(train), missing=not missing)
     found: dict[str, Any] = {"cpu": time.process_time() - began}
-    synthetic = values_of(columns, drawn)
+    synthetic = values_of(fitted, drawn)
+    if grid:
+        synthetic = from_grid(columns, on_grid(fitted, synthetic), rng)
     near = distances(columns, train, synthetic)
     found |= {"pairs": near["pairs"], "grid": near["on_grid"], "worst": near["worst"]}
     if not quick:
         found |= usefulness(columns, synthetic, test, target)
-    if not missing:
+    if not missing and not grid:
         alone = TableMixture(schema=schema, n_components=1, epsilon=epsilon, delta=DELTA).fit(frame)
         found["density"] = held_out(table, columns, model, test)
         found["gain"] = found["density"] - held_out(table, columns, alone, test)
