@@ -37,15 +37,15 @@ def plan() -> Iterator[tuple[str, str, float, int]]:
     """Table, rival, epsilon and seed, in the order in which they are wanted."""
     from others import FRESH
 
-    for epsilon in (1.0, 4.0, 0.5):
-        yield from (("adult", "aim", epsilon, seed) for seed in range(5))
-        if epsilon == 1.0:
-            yield from ((table, "aim", 1.0, 0) for table in FRESH)
-    yield from (("adult", "mst", 1.0, seed) for seed in range(5))
+    yield from (("adult", "aim", 1.0, seed) for seed in range(5))
+    yield from ((table, "aim", 1.0, 0) for table in FRESH)
+    for seed in range(5):
+        yield from (("adult", "aim", epsilon, seed) for epsilon in (4.0, 0.5))
+        yield "adult", "mst", 1.0, seed
     yield from ((table, "mst", 1.0, 0) for table in FRESH)
-    yield from (("adult", "mst", epsilon, seed) for seed in range(5) for epsilon in (4.0, 0.5))
-    yield from ((table, "aim", 1.0, 1) for table in FRESH)
     yield "adult", "aim-default", 1.0, 0
+    yield from ((table, "aim", 1.0, 1) for table in FRESH)
+    yield from (("adult", "mst", epsilon, seed) for seed in range(5) for epsilon in (4.0, 0.5))
 
 
 def kept() -> list[dict[str, Any]]:

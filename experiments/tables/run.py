@@ -45,21 +45,17 @@ def compare(told: argparse.Namespace) -> None:
         head()
         if not told.quick:
             line("real rows", usefulness(columns, train, test, target))
+        more = {"rows": told.rows, "missing": told.missing, "quick": told.quick}
         for epsilon in told.epsilon:
-            for with_target in (False, True):
+            for said, with_target, grid in (
+                ("ours", False, False),
+                ("ours, with target", True, False),
+                ("ours, on the grid", False, True),
+            ):
                 runs = [
-                    once(
-                        table,
-                        epsilon,
-                        with_target,
-                        seed,
-                        rows=told.rows,
-                        missing=told.missing,
-                        quick=told.quick,
-                    )
+                    once(table, epsilon, with_target, seed, grid=grid, **more)
                     for seed in range(told.seeds)
                 ]
-                said = "ours, with target" if with_target else "ours"
                 line(f"epsilon {epsilon:g}: {said} ({len(runs)})", mean(runs))
             for name in ("mst", "aim", "aim-default"):
                 found, runs_kept = rival(table, name, epsilon)
