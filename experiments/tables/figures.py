@@ -90,9 +90,9 @@ def rival(table: str, name: str, epsilon: float) -> tuple[dict[str, float], int]
 
 
 def head() -> None:
-    print(f"{'':<34}", *(f"{key:>8}" for key in SHOWN), flush=True)
+    print(f"{'':<42}", *(f"{key:>8}" for key in SHOWN), flush=True)
 
 
 def line(label: str, figures: dict[str, float]) -> None:
     shown = [FORMS[k].format(figures[k]) if k in figures else f"{'-':>8}" for k in SHOWN]
-    print(f"{label:<34}", *shown, flush=True)
+    print(f"{label:<42}", *shown, flush=True)

@@ -8,18 +8,18 @@ One fit each, at epsilon 1 without a target; figures as in run.py.
 from __future__ import annotations
 
 import argparse
+import importlib
+import pkgutil
 
 from figures import head, line, once
 
-from privem.models.table_mixture import bins, fitting
+from privem.models import table_mixture
 
-CONSTANTS = (
-    (fitting, "_VARIANCE"),
-    (fitting, "_CLASS"),
-    (bins, "_CELL"),
-    (bins, "_BIN"),
-    (bins, "_STANDS_OUT"),
-)
+MODULES = [
+    importlib.import_module(f"{table_mixture.__name__}.{each.name}")
+    for each in pkgutil.iter_modules(table_mixture.__path__)
+]
+CONSTANTS = ("_VARIANCE", "_CLASS", "_CELL", "_BIN", "_STANDS_OUT")
 
 
 def main() -> None:
@@ -30,7 +30,8 @@ def main() -> None:
     for table in told.tables:
         print(f"\n{table}")
         head()
-        for module, constant in CONSTANTS:
+        for constant in CONSTANTS:
+            module = next(each for each in MODULES if hasattr(each, constant))
             usual = getattr(module, constant)
             for factor in (0.5, 1.0, 2.0):
                 setattr(module, constant, usual * factor)
