@@ -23,6 +23,7 @@ DRAFT = """\
 #     that many records have, out of its budget; all others count as one more, "other"
 #   others: true if the last category stands for all that are not listed; may be left out
 #   decimals: how many digits numbers have behind the point; may be left out
+#   format: how dates are written, like "%m/%d/%Y"; not needed for 2025-01-31 or 31.01.2025
 #   missing: true if values may be missing, else false
 # If something holds between columns, say so before [columns]:
 #   constraints = ["years_employed <= age", "education -> education_num"]

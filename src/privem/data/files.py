@@ -52,8 +52,8 @@ def read_file(
     ----------
     path : str, Path or polars.LazyFrame
         A ``.npy``, ``.csv`` or ``.parquet`` file, or a folder of ``.parquet`` (or ``.csv``) files
-        with the same columns, taken in the order of their names. Or a polars ``LazyFrame``, which
-        is collected in batches, once per pass.
+        with the same columns, taken in the order of their names. Or a polars ``LazyFrame``, of
+        which the columns that are used are collected, once.
     columns : sequence of str, optional
         Which columns, in which order. All but the weight, the groups and the target by default.
     weight : str or array, optional
@@ -94,7 +94,7 @@ def read_file(
     if isinstance(path, pl.LazyFrame):
         if header is not None:
             raise TypeError("header= is for CSV files; a LazyFrame has its names already")
-        return _choose(path, "the frame", None, choice)
+        return _choose(path, "the frame", None, choice).held()
     label = repr(str(path))
     files = found_files(Path(path), label, header)
     if files[0].suffix == ".npy":

@@ -159,9 +159,10 @@ def _refuse_separator(cells: Sequence[str], label: str) -> None:
 def _first_line(path: Path, label: str) -> list[str]:
     """The cells of the first line that is not empty, as they are written."""
     try:
-        with path.open(encoding="utf-8-sig", newline="") as file:
+        # Bytes of later lines that are no text are none of its business.
+        with path.open(encoding="utf-8-sig", errors="replace", newline="") as file:
             cells = next(filter(None, csv.reader(_lines(file), strict=True)), [])
-    except (UnicodeDecodeError, csv.Error):
+    except csv.Error:
         cells = ["\0"]
     if any("\0" in cell or "\ufffd" in cell for cell in cells):
         raise ValueError(f"{label} is not a readable table: its first line is not text (UTF-8)")

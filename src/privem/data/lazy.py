@@ -47,6 +47,17 @@ class ScanRows:
         """How many columns."""
         return len(self.names)
 
+    def held(self) -> ScanRows:
+        """The same rows, read once into memory.
+
+        A lazy frame that a user made may have rows in another order whenever it is run (after a
+        join, say), but whom a row belongs to, and in which cell of a partition it lies, goes by its
+        place.
+        """
+        more = [name for name in (self.weight, self.groups) if isinstance(name, str)]
+        wanted = dict.fromkeys([*self.names, *more])
+        return replace(self, scan=self._collect(*map(pl.col, wanted)).lazy())
+
     def take(self, index: NDArray[np.int64]) -> SelectedRows:
         """Some of the rows, unweighted, in the order of the file."""
         return picked_rows(replace(self, weight=None), index)

@@ -22,7 +22,7 @@ from .columns import Category, Column
 from .files import found_files, scan_csv
 from .header import Header
 from .lazy import ScanRows, reading
-from .persons import as_labels, identifiers
+from .persons import as_labels, column_labels
 from .raw import Texts, is_open, raw
 from .table import Declared, Policy
 from .values import CONTAINS_NAN, as_weights, refuse_kind
@@ -72,7 +72,7 @@ def open_columns(
     if header is not None:
         raise TypeError("header= is for files: these rows were read before")
     if is_lazy(X):
-        return Opened(X, "the frame", Header(list(X.collect_schema()), None), False)
+        return _collected(X, wanted)
     if not is_frame(X):
         refuse_kind(X)
         raise TypeError(
@@ -89,6 +89,15 @@ def open_columns(
         for j, name in enumerate(names)
         if wanted is None or name in wanted
     ]
+    return Opened(pl.DataFrame(columns).lazy(), "the frame", Header(names, None), True)
+
+
+def _collected(X: pl.LazyFrame, wanted: Collection[str] | None) -> Opened:
+    """A lazy frame, run once: its rows may be in another order whenever it is run."""
+    with reading("the frame", "is not a readable table"):
+        names = list(X.collect_schema())
+        frame = X.select([n for n in names if wanted is None or n in wanted]).collect()
+    columns = [_plain(series) for series in frame]
     return Opened(pl.DataFrame(columns).lazy(), "the frame", Header(names, None), True)
 
 
@@ -155,7 +164,9 @@ def open_cells(
     if extra:
         weight = opened.scan.select(*extra).collect().to_series().to_numpy()
     if isinstance(groups, str):
-        groups = identifiers(opened.scan.select(groups).collect().to_series())
+        # As the frame holds them: as text, 1 and 1.0 would be two persons.
+        given = X[groups] if is_frame(X) else opened.scan.select(groups).collect().to_series()
+        groups = as_labels(column_labels(given), frame.height)
     elif groups is not None:
         groups = as_labels(groups, frame.height)
     if not frame.height and not policy.party:
@@ -318,7 +329,8 @@ def as_text(value: Any) -> str | None:
     """
     try:
         if isinstance(value, str):
-            return str(value)
+            # Halves of characters stand for no text that a file could hold.
+            return str(value) if value.isascii() else value.encode(errors="replace").decode()
         if value is None or str(value) in ("<NA>", "NaT") or bool(value != value):
             return None
         if isinstance(value, bytes):
