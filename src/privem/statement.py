@@ -189,7 +189,7 @@ class Statement:
             else f"replacing one {who} by another (their number is public)"
         )
         units = "records" if who == "record" else "persons (each the average of their records)"
-        numbers = sum(group.dimension for group in self._groups())
+        numbers = sum(group.dimension for group in self._groups() if not group.failure)
         given = "; ".join(f"{name} {value}" for name, value in self.public.items())
         local = self.trust == "local"
         count = len(self.releases)
@@ -203,6 +203,8 @@ class Statement:
             else f"{_count(count, 'release')} of {in_all} left the data"
             f"{', each' if count > 1 else ':'} a sum over {units} rounded to a lattice plus exact "
             "discrete noise"
+            + ", but for names of categories, whose noisy counts were large enough"
+            * any(group.failure for group in self._groups())
         )
         apart = any(group.cell is not None for group in self._groups())
         once = (

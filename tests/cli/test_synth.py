@@ -183,3 +183,14 @@ def test_bounds_and_categories_that_a_schema_leaves_open(folder):
     few = run(folder, "synth", "few.parquet", "--schema", "open.toml", "-o", "out.csv", code=3)
     assert "too few to find bounds of column age" in few.stderr
     assert "give bounds in the schema" in few.stderr
+
+
+def test_a_forecast_for_few_rows(folder):
+    said = run(folder, "synth", "people.csv", "--header", "--schema", "schema.toml", "--forecast",
+               "20").stdout  # fmt: skip
+    assert "columns will be independent of each other" in " ".join(said.split())
+
+
+def test_rows_of_the_fit_are_no_test_rows(folder):
+    words = ["synth", "people.csv", "--header", "--schema", "schema.toml", "-o", "out.csv"]
+    assert "give public rows" in run(folder, *words, "--evaluate", "people.csv", code=2).output

@@ -201,7 +201,11 @@ def schema(data: Path, output: Path | None, header: bool | None) -> None:
     metavar="FILE",
 )
 @options.offer("target", "A column that the others should predict well.")
-@options.option("--rows -n", "How many records. Default: as many as the data has, about.", int)
+@options.option(
+    "--rows -n",
+    "How many records. Default: as many as the data has, about; with --groups, as persons.",
+    int,
+)
 @options.option("--epsilon", "Privacy budget of all of it. Default: 1.", float)
 @options.option("--delta", "Probability with which privacy may fail. Default: 1e-6.", float)
 @options.offer("groups", "Which person a row belongs to. Privacy then protects persons, not rows.")
@@ -278,6 +282,10 @@ def synth(
         check_picture(picture, request.exact)
     written = {"--output": output, "--model-file": model_file, "--picture": picture}
     refuse_overwriting(written, data, evaluate)
+    if evaluate is not None and data.resolve() in (evaluate.resolve(), *evaluate.resolve().parents):
+        raise click.UsageError(
+            "--evaluate tells exact figures of its rows: give public rows, not those of the fit"
+        )
     summary = synthesize(request, data, output, rows, model_file, evaluate, picture, quiet)
     report(summary, as_json, quiet)
 

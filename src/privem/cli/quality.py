@@ -52,7 +52,7 @@ def compared(model: Any, releases: Mapping[str, Release[Any]], output: Path) -> 
         noise = spread * np.sqrt(np.bincount(bin_of)).sum()
         columns[name] = {
             "distance": _distance(released / count, drawn),
-            "noise": _MEAN_SIZE * float(noise) / count / 2,
+            "noise": min(_MEAN_SIZE * float(noise) / count / 2, 1.0),
         }
     if "tables" not in releases:
         return Quality(columns, None)
@@ -172,5 +172,5 @@ def _tables(query: TablesQuery, cells: NDArray[np.int64]) -> list[Array]:
 
 
 def _distance(one: Array, two: Array) -> float:
-    """Total variation."""
-    return 0.5 * float(np.abs(one - two).sum())
+    """Total variation; noisy shares may be further apart than any two distributions are."""
+    return min(0.5 * float(np.abs(one - two).sum()), 1.0)

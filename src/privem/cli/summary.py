@@ -116,7 +116,7 @@ def _describe(estimator: Any, model: Declaration, summary: dict[str, Any]) -> li
         said = f"{table.caption.rstrip(':')}{'' if around is None else _ERRORS}:"
         pieces += [f"{said}\n", *cells, ""]
     pieces.append(Text(summary["statement"]))
-    mapped = not (model.categories or get_tags(estimator).input_tags.allow_nan)
+    mapped = not (model.categories or model.schema or get_tags(estimator).input_tags.allow_nan)
     if "parties" in summary and mapped and summary["private"]:  # whether there are any is not said
         pieces.append(Text("Missing values, if there are any, counted as the lower bound."))
     return pieces

@@ -231,7 +231,7 @@ def report_forecast(summary: dict[str, Any], as_json: bool) -> None:
         )
         for each in found
     ]
-    labels = ["", "records that must be alike", "... of all", "bins of numbers", "classes"]
+    labels = ["", "records that must be alike", "... of all", "bins of numbers", "classes a search"]
     show(
         Text(
             f"A forecast for about {n:,} records of {len(summary['columns'])} columns "
@@ -241,14 +241,21 @@ def report_forecast(summary: dict[str, Any], as_json: bool) -> None:
         "",
         Text(
             f"What fewer than about {asked['seen']:,.0f} records have in common disappears in the "
-            f"noise with epsilon {asked['epsilon']:g}. {_advice(asked['seen'] / n)}"
+            f"noise with epsilon {asked['epsilon']:g}. {_advice(asked, n)}"
         ),
     )
 
 
-def _advice(share: float) -> str:
+def _advice(asked: dict[str, Any], n: int) -> str:
+    share = asked["seen"] / n
+    if not asked["tables"]:
+        return (
+            "That is too much for tables of pairs: columns will be independent of each other. "
+            "Single ones are rough too if it is a tenth of the records or more. More records, "
+            "fewer columns or a larger epsilon would help."
+        )
     if share < 0.01:
-        return "That is little: expect a good table."
+        return "That is little: expect frequent patterns to be right."
     if share < 0.05:
         return "Expect frequent patterns to be right, and rare ones to be lost."
     return (

@@ -122,7 +122,7 @@ def test_values_that_were_not_declared_show_in_no_free_refusal(limit):
         assert (server.party.spent == math.inf) == (limit is None)
     if limit is None:  # exact: its owner lets that be told, and it is on the account
         assert answers[0][0]
-        assert refused(answers[1], "none of the categories")
+        assert refused(answers[1], "not among those agreed on")
     else:
         assert answers[0] == answers[1]
         assert refused(answers[0], "own budget")

@@ -150,6 +150,7 @@ def test_two_columns_depend_whichever_is_the_target():
     assert shares[0] < 0.3 < 0.7 < shares[1]
 
 
+@pytest.mark.filterwarnings("ignore:nearly all of column:UserWarning")
 @pytest.mark.parametrize("rows", [1, 2, 400])
 @pytest.mark.parametrize("epsilon", [0.05, 20.0])
 def test_few_rows_and_extreme_budgets(rows, epsilon):
@@ -377,6 +378,7 @@ def test_private_fits_say_nothing_of_values():
         TableMixture(schema=SCHEMA).fit(PEOPLE.with_columns(city=pl.lit(None, pl.String)))
 
 
+@pytest.mark.filterwarnings("ignore:nearly all of column:UserWarning")
 @pytest.mark.parametrize("epsilon", [1.0, None])
 def test_odd_tables_are_fitted(epsilon):
     gone = PEOPLE.with_columns(pay=pl.lit(None, pl.Float64))
@@ -455,6 +457,8 @@ def test_odd_values_look_alike_from_outside(capfd):
     for X in (odd, plain):
         with warnings.catch_warnings():
             warnings.simplefilter("error")
+            # What the model says, which has noise, may be told.
+            warnings.filterwarnings("ignore", "nearly all of column")
             model = TableMixture(schema=SCHEMA, n_components=2, random_state=0).fit(X)
         said.append((model.privacy_.public, [each.name for each in model.privacy_.releases]))
     assert said[0] == said[1]
@@ -504,3 +508,10 @@ def test_correlations_of_numbers_survive():
     model = TableMixture(schema=(-5.0, 5.0), random_state=0).fit(X)
     found = np.corrcoef(model.sample_frame(20_000).to_numpy().T)
     assert np.median(found[np.triu_indices(4, 1)]) > 0.845
+
+
+def test_columns_that_cannot_be_read_are_guessed_from_the_model():
+    ages = pl.DataFrame({"age": ["45 y"] * 2_000, "sex": ["f", "m"] * 1_000})
+    schema = {"age": (int, 18, 99), "sex": ["f", "m"]}
+    with pytest.warns(UserWarning, match="nearly all of column 'age' is at its lower bound"):
+        TableMixture(schema=schema, epsilon=4.0).fit(ages)

@@ -32,7 +32,7 @@ from .imputing import imputed, known_cells
 from .log_density import TableLogDensity
 from .model import TableState
 from .plan import PrivateTables, TableFit
-from .reading import completed, needed, schema_of
+from .reading import completed, needed, say_unread, schema_of
 from .values import law_frame, marginal_frame, sampler
 
 
@@ -213,6 +213,7 @@ class TableMixture(Components, DensityMixin, PrivatelyScored):  # type: ignore[m
         if result.complete.outside is not None:
             self.outside_ = result.complete.outside
         self.n_iter_, self.n_records_ = result.iterations, float(result.ground.count)
+        say_unread(self.schema_, self._state)
         if result.structure == "single" and self.n_features_in_ > 1 and self._components is None:
             instead = "columns are taken for independent (structure_ is 'single'); "
             say_few(self, result.ground, "tables of pairs", instead)

@@ -43,6 +43,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
 
 from ...core import Release
 from ...tree import Array
@@ -165,9 +166,11 @@ def fit_tables(
     wanted = min(max(len(bins) // 2, _STARTS), _MOST_STARTS)
     starts = n_starts or int(min(max(_WORK / each, 1), wanted))
     found = []
-    for _ in range(starts):
-        profiles, weights = fit_once(evidence, components, rng)
-        found.append(state_of(bins, tables.query.target, profiles, weights))
+    # Products are small: several threads would wait for each other.
+    with threadpool_limits(1, "blas"):
+        for _ in range(starts):
+            profiles, weights = fit_once(evidence, components, rng)
+            found.append(state_of(bins, tables.query.target, profiles, weights))
     return pooled(found)
 
 

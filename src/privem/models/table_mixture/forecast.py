@@ -14,7 +14,7 @@ from ...schema import Schema
 from .bins import bins_for
 from .finding import Finding
 from .fitting import classes_for
-from .plan import PrivateTables
+from .plan import PrivateTables, tables_asked
 from .tables import CellCountsQuery
 
 # A count of so many deviations of its noise stands out of it.
@@ -77,7 +77,7 @@ def forecast(
     query = CellCountsQuery(plan.sizes, ground.cap_weight)
     moved = query.groups(allowance.neighbours)[0].sensitivity
     cells = ground.allowance.multiplier("cells") * moved
-    if not plan.pairs:
+    if not plan.pairs or not tables_asked(ground):
         return Forecast(records, 0, cells, None, bins_for(records, cells), 1)
     tables = plan._coming(ground)
     numbers = len(plan.pairs) * (1 if at is None else plan.sizes[at])

@@ -111,7 +111,7 @@ class PrivateTables:
         query = CellCountsQuery(self.sizes, ground.cap_weight)
         cells = replace((yield ground.stage(complete.cut(query), "cells")), query=query)
         bins = held(lambda: self._bins(cells, ground))
-        if not _asked(ground):
+        if not tables_asked(ground):
             state = independent(bins, cells, ground.count)
             return TableFit(state, ground, 1, "single", complete=complete)
         maps = tuple(tuple(each.bin_of.tolist()) for each in bins)
@@ -156,13 +156,13 @@ class PrivateTables:
 
     def _bins(self, cells: Release[Any], ground: Ground) -> list[Bins]:
         counts, count = cells.statistics.counts, ground.count
-        if not _asked(ground):
+        if not tables_asked(ground):
             return bin_columns(self.columns, counts, cells.spread, count, cells.spread)
         values = 1 if self.target is None else self.columns[self.target].cells
         tables = len(self.pairs) * min(values, _MOST_LABELS)
         return bin_columns(self.columns, counts, cells.spread, count, self._coming(ground), tables)
 
 
-def _asked(ground: Ground) -> bool:
+def tables_asked(ground: Ground) -> bool:
     """Whether tables are asked for."""
     return any(part.name == "tables" for part in ground.allowance.parts)

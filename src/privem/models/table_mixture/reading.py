@@ -14,10 +14,15 @@ import polars as pl
 
 from ...data.array import is_frame, is_table
 from ...data.cells import read
-from ...data.columns import Number
+from ...data.columns import Moment, Number
 from ...data.lazy import reading
 from ...data.mixed import Opened, open_columns
+from ...estimator.warnings import advise_at_end
 from ...schema import Schema
+from .model import TableState
+
+# A column of which so much is in one place says nothing else, or was not read.
+_NEARLY_ALL = 0.98
 
 
 def schema_of(given: Any, X: Any, aside: Sequence[str] = ()) -> Schema | None:
@@ -72,6 +77,22 @@ def refuse_open(schema: Schema) -> None:
             raise ValueError(
                 f"the schema gives no {what} for {', '.join(map(repr, names))}: give {how}, from "
                 f"public knowledge. Finding {what} is not possible in a federation"
+            )
+
+
+def say_unread(schema: Schema, state: TableState) -> None:
+    """Warn of columns nearly all of which are where values count that cannot be read.
+
+    From the model alone: in some tables that is just so.
+    """
+    for j, column in enumerate(schema.columns):
+        rest = column.size - 1 if column.missing else 0
+        if isinstance(column, Number | Moment) and float(state.marginal(j)[rest]) > _NEARLY_ALL:
+            where = "missing" if column.missing else "at its lower bound"
+            advise_at_end(
+                f"nearly all of column {column.name!r} is {where}, by noisy counts; if that is not "
+                "so, its values cannot be read: check its type in the schema, the format of its "
+                "dates, and units or words beside its numbers"
             )
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
+from threadpoolctl import threadpool_limits
 
 from ...tree import Array
 from .evidence import Evidence, Single
@@ -67,7 +68,8 @@ def _went_on(state: TableState, evidence: Evidence, target: int | None, classes:
         if target is not None:
             laws = np.delete(profiles, columns, axis=1)
             joint = whole[:, None] * profiles[:, columns]
-        moved = descended(evidence, _odds(evidence, laws), _logs(joint), _STEPS, _RATE)
+        with threadpool_limits(1, "blas"):
+            moved = descended(evidence, _odds(evidence, laws), _logs(joint), _STEPS, _RATE)
         found.append(state_of(bins, target, *moved))
     return pooled(found)
 

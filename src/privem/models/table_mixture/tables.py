@@ -21,7 +21,7 @@ that the final sum is rounded once, by a part in 2^53 of each number. Proof: doc
 tables say together about how columns depend, the sum of squares of their cells' excess over the
 noise's square, is the *mean* of what each would say alone: tables that are left out without a look
 at the data gain the others nothing on average. Nor does a choice of pairs that looks at the data
-(figures: docs/proofs/tables.md, section 6). Wide data get fewer bins instead
+(figures: docs/proofs/tables.md, section 7). Wide data get fewer bins instead
 (:func:`privem.models.table_mixture.bins.bins_for`), which also keeps the numbers few.
 """
 
