@@ -150,7 +150,6 @@ def test_two_columns_depend_whichever_is_the_target():
     assert shares[0] < 0.3 < 0.7 < shares[1]
 
 
-@pytest.mark.filterwarnings("ignore:nearly all of column:UserWarning")
 @pytest.mark.parametrize("rows", [1, 2, 400])
 @pytest.mark.parametrize("epsilon", [0.05, 20.0])
 def test_few_rows_and_extreme_budgets(rows, epsilon):

@@ -213,7 +213,7 @@ class TableMixture(Components, DensityMixin, PrivatelyScored):  # type: ignore[m
         if result.complete.outside is not None:
             self.outside_ = result.complete.outside
         self.n_iter_, self.n_records_ = result.iterations, float(result.ground.count)
-        say_unread(self.schema_, self._state)
+        say_unread(self.schema_, self._state, self.n_records_)
         if result.structure == "single" and self.n_features_in_ > 1 and self._components is None:
             instead = "columns are taken for independent (structure_ is 'single'); "
             say_few(self, result.ground, "tables of pairs", instead)

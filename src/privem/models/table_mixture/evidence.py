@@ -38,6 +38,7 @@ _SURE = 1e6  # no number counts for more than so many of a table's
 _LEAST, _VARIANCE = 0.01, 2.0
 # What neighbours share of it, over that of each bin; and how far, as a part of the column.
 _SHARED, _REACH = 4.0, 0.25
+FAR = 30.0  # no log-odds are further out
 
 
 @dataclass(frozen=True)
@@ -151,7 +152,9 @@ class Evidence:
 
     def odds(self, free: Single) -> Single:
         """Log-odds (K, p) of numbers that are independent a priori, all of one variance."""
-        return self.centre + self._rooted(free, transposed=True)
+        odds = self._rooted(free, transposed=True)
+        odds += self.centre
+        return np.clip(odds, -FAR, FAR, out=odds)
 
     def free(self, odds: Single) -> Single:
         """The numbers of which these are the log-odds."""

@@ -48,7 +48,7 @@ from threadpoolctl import threadpool_limits
 from ...core import Release
 from ...tree import Array
 from .bins import Bins
-from .evidence import Evidence, Single, log_law, relative_to, shares_of
+from .evidence import FAR, Evidence, Single, log_law, relative_to, shares_of
 from .model import TableState, pooled
 from .tables import CellCounts, Tables
 
@@ -64,7 +64,6 @@ _WORK = 4e11
 _PAY, _SHARE = 20.0, 40.0
 # Where a search begins: log-odds this far from the marginals'.
 _SPREAD = 0.7
-_FAR = 30.0  # no log-odds are further out
 
 
 def classes_for(count: float, deviation: float) -> int:
@@ -210,9 +209,9 @@ def descended(
         size = rate * min(1.0, max(0.05, (1 - step / steps) / 0.4))
         for parameter, slope, stepper in zip((free, logs), slopes, steppers, strict=True):
             stepper.move(parameter, slope, size, step)
-        np.clip(free, -_FAR, _FAR, out=free)
+        np.clip(free, -FAR, FAR, out=free)
         logs -= logs.max()
-        np.maximum(logs, -_FAR, out=logs)
+        np.maximum(logs, -FAR, out=logs)
     return _probabilities(evidence, evidence.odds(free).astype(float), logs.astype(float))
 
 

@@ -22,7 +22,7 @@ from ...schema import Schema
 from .model import TableState
 
 # A column of which so much is in one place says nothing else, or was not read.
-_NEARLY_ALL = 0.98
+_NEARLY_ALL, _MANY = 0.98, 1000
 
 
 def schema_of(given: Any, X: Any, aside: Sequence[str] = ()) -> Schema | None:
@@ -80,11 +80,13 @@ def refuse_open(schema: Schema) -> None:
             )
 
 
-def say_unread(schema: Schema, state: TableState) -> None:
+def say_unread(schema: Schema, state: TableState, records: float) -> None:
     """Warn of columns nearly all of which are where values count that cannot be read.
 
-    From the model alone: in some tables that is just so.
+    From the model alone: in some tables that is just so. Of few records noise says as much.
     """
+    if records < _MANY:
+        return
     for j, column in enumerate(schema.columns):
         rest = column.size - 1 if column.missing else 0
         if isinstance(column, Number | Moment) and float(state.marginal(j)[rest]) > _NEARLY_ALL:
