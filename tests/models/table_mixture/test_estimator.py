@@ -175,6 +175,7 @@ def test_few_rows_and_extreme_budgets(rows, epsilon):
             assert drawn["same"].is_between(6.9, 7.1).sum() > 40
 
 
+@pytest.mark.slow
 def test_standard_errors_are_those_of_repeated_fits():
     """Marginals scatter over fits about as much as one fit says.
 

@@ -22,7 +22,7 @@ from ...schema import Schema
 from .model import TableState
 
 # A column of which so much is in one place says nothing else, or was not read.
-_NEARLY_ALL, _MANY = 0.98, 1000
+_NEARLY_ALL, _MANY = 0.99, 1000
 
 
 def schema_of(given: Any, X: Any, aside: Sequence[str] = ()) -> Schema | None:
