@@ -73,12 +73,8 @@ def draw_pairs(
     OSError
         If the file cannot be written.
     """
-    try:
-        from matplotlib.figure import Figure
-    except ImportError:
-        raise MissingExtra("matplotlib", "plot", "pictures") from None
     columns = len(pairs)
-    figure = Figure(figsize=(4.6 * columns, 9.0), dpi=120, facecolor="white")
+    figure = new_figure(4.6 * columns, 9.0, dpi=120)
     figure.set_layout_engine("constrained", w_pad=0.08, h_pad=0.06, hspace=0.05, wspace=0.05)
     grid = figure.subplots(2, columns, sharex="col", sharey="col", squeeze=False)
     names = dict(labels or {})
@@ -111,6 +107,20 @@ def draw_pairs(
     _key(figure, model)
     if title:
         figure.suptitle(title, fontsize=16, fontweight="bold", color=_INK, x=0.01, ha="left")
+    save_figure(figure, path)
+
+
+def new_figure(width: float, height: float, dpi: int) -> Figure:
+    """An empty white figure, in inches; raises :class:`MissingExtra` without matplotlib."""
+    try:
+        from matplotlib.figure import Figure
+    except ImportError:
+        raise MissingExtra("matplotlib", "plot", "pictures") from None
+    return Figure(figsize=(width, height), dpi=dpi, facecolor="white")
+
+
+def save_figure(figure: Figure, path: str | os.PathLike[str]) -> None:
+    """Write a PNG, whole or not at all."""
     with write_whole(path) as temporary:
         # Neither date nor version: the same records give the same bytes.
         figure.savefig(temporary, format="png", metadata={"Software": None})

@@ -13,10 +13,9 @@ from numpy.typing import NDArray
 
 from ..core import Block, Scratch
 from ..data.columns import Moment, Number
-from ..files import write_whole
 from ..models.table_mixture.tables import TablesQuery
 from ..schema import Schema
-from .pairs import MissingExtra
+from .pairs import new_figure, save_figure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -106,17 +105,9 @@ def draw_tables(
     OSError
         If the file cannot be written.
     """
-    try:
-        from matplotlib.figure import Figure
-    except ImportError:
-        raise MissingExtra("matplotlib", "plot", "pictures") from None
     shown, pairs = schema.columns[:_COLUMNS], one.strongest(_PAIRS)
     rows = -(-len(shown) // _ACROSS)
-    figure = Figure(
-        figsize=(4.2 * _ACROSS, 2.9 * rows + (6.6 if pairs else 0) + 0.9),
-        dpi=100,
-        facecolor="white",
-    )
+    figure = new_figure(4.2 * _ACROSS, 2.9 * rows + (6.6 if pairs else 0) + 0.9, dpi=100)
     figure.set_layout_engine("constrained", w_pad=0.08, h_pad=0.08, hspace=0.04, wspace=0.04)
     heights = [2.9] * rows + [3.3, 3.3] * bool(pairs)
     grid = figure.subplots(
@@ -140,8 +131,7 @@ def draw_tables(
     figure.legend(handles=handles, loc="outside lower center", ncols=2, frameon=False, fontsize=11)
     if title:
         figure.suptitle(title, fontsize=15, fontweight="bold", color=_INK, x=0.01, ha="left")
-    with write_whole(path) as temporary:
-        figure.savefig(temporary, format="png", metadata={"Software": None})
+    save_figure(figure, path)
 
 
 def _bars(axes: Axes, schema: Schema, j: int, shares: tuple[Array, Array]) -> None:
@@ -149,8 +139,13 @@ def _bars(axes: Axes, schema: Schema, j: int, shares: tuple[Array, Array]) -> No
     axes.set_visible(True)
     column, labels = schema.columns[j], _labels(schema, j)
     there = column.size - column.missing
-    width = max(-(-there // _BARS), 1) if column.ordered else 1
-    starts = np.arange(0, there, width)
+    starts = np.arange(there)
+    if isinstance(column, Number | Moment):
+        wide = np.diff(column.starts)
+        starts = starts[:: max(-(-there // _BARS), 1)]
+        if wide.max() > 1.5 * wide.min():  # bars of equal width, of cells that are not
+            edges = np.linspace(column.starts[0], column.high or 0, _BARS + 1)[:-1]
+            starts = np.unique(np.searchsorted(column.starts, edges))
     both = [np.add.reduceat(each[:there], starts) for each in shares]
     order = np.arange(len(starts))
     if not column.ordered:
@@ -213,10 +208,14 @@ def _labels(schema: Schema, j: int) -> list[str]:
     column = schema.columns[j]
     firsts = schema.firsts(column.name).to_list()
     if isinstance(column, Number | Moment):
-        said = [f"{v:.4g}" if isinstance(v, float) else str(v)[:16] for v in firsts]
+        said = [_brief(v) if isinstance(v, float) else str(v)[:16] for v in firsts]
     else:
         said = [str(v) if len(str(v)) <= 14 else f"{str(v)[:11]}..." for v in firsts]
     return [*said[:-1], "missing"] if column.missing else said
+
+
+def _brief(number: float) -> str:
+    return f"{number:,.0f}" if 1e3 <= abs(number) < 1e7 else f"{number:.4g}"
 
 
 def _dress(axes: Axes) -> None:
