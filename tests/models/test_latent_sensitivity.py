@@ -1,6 +1,7 @@
 """Tries to move the sums of classes, regressions and missing covariates beyond what is charged."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -16,7 +17,13 @@ from privem.models.categorical_mixture.model import Classes, ClassLogDensity, Cl
 from privem.models.categorical_mixture.pairs import PairsQuery
 from privem.models.missing_regression.query import ObservedMomentsQuery, ScalesQuery
 from privem.models.regression_mixture.directions import ResidualDirections
-from privem.models.regression_mixture.model import _CAP, Bounded, RegressionQuery, Regressions
+from privem.models.regression_mixture.model import (
+    _CAP,
+    Bounded,
+    RegressionMixtureModel,
+    RegressionQuery,
+    Regressions,
+)
 from privem.tree import ravel
 
 from .test_sensitivity import NEIGHBOURS, nasty, region_of, seeds, vectors, worst
@@ -183,6 +190,22 @@ def test_the_rounding_of_regressions(seed, shape, narrow):
     found = ravel(query(Block(X), Scratch()))
     error = float(np.linalg.norm((found - np.concatenate(exact)).astype(float)))
     assert error <= query.rounding(len(X)) < 1e-3 * math.sqrt(w.bound)
+
+
+@settings(max_examples=60)
+@given(seed=seeds, steep=st.sampled_from([1.0, 1e3, 1e6]))
+def test_a_fit_asks_only_what_arithmetic_can_answer(seed, steep):
+    """Noise may lead to steep and narrow lines: what is asked next has a small rounding error."""
+    rng = np.random.default_rng(seed)
+    region = region_of("box", 4)
+    state = regressions_of(region, 3, rng, narrow=1e-8)
+    state = replace(state, coefficients=steep * state.coefficients)
+    bounded = Bounded(region, MomentWeights.balanced(4, 4.0))
+    asked = RegressionMixtureModel(1e-9, bounded).query(state)
+    assert asked.rounding(1.0) < 1e-2
+    assert (asked.state.variances >= state.variances).all()
+    if steep == 1e6:
+        assert RegressionQuery(state, bounded).rounding(1.0) > asked.rounding(1.0)
 
 
 @pytest.mark.parametrize("neighbours", NEIGHBOURS)

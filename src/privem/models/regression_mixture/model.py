@@ -31,6 +31,8 @@ from ...tree import Array
 # Squared residuals enter responsibilities up to here (see models.private_mixture).
 _CAP = 1400.0
 _LEAST_PART = 0.02
+# Most that rounding may do to a residual, in deviations.
+_COARSEST = 1e-6
 # A variance is trusted to move within these factors in one noisy step.
 _LEAST_STEP, _MOST_STEP = 0.1, 10.0
 
@@ -72,6 +74,15 @@ class Regressions:
         slopes = np.linalg.norm(self.coefficients[:, 1:], axis=1)
         heights = region.limit[-1] + np.abs(self.coefficients[:, 0]) + slopes * (far + moved)
         return moved, (slopes * moved + gamma(q + 8) * heights) / np.sqrt(self.variances)
+
+    def resolved(self, region: Region) -> Regressions:
+        """Deviations wide enough for arithmetic: noise may lead steep lines to narrower ones.
+
+        A wider deviation divides a residual's error, so :meth:`errors` are then small.
+        """
+        _, residuals = self.errors(region)
+        wider = np.maximum(residuals / _COARSEST, 1.0)
+        return replace(self, variances=self.variances * wider**2)
 
     @property
     def constants(self) -> Array:
@@ -238,6 +249,8 @@ class RegressionMixtureModel:
 
     def query(self, state: Regressions, round: int = 0) -> RegressionQuery:
         """The expected statistics under ``state``."""
+        if self.bounded is not None:
+            state = state.resolved(self.bounded.region)
         return RegressionQuery(state, self.bounded)
 
     def m_step(self, state: Regressions, release: Release[RegressionSums]) -> Regressions:
