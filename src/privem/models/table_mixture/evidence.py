@@ -29,6 +29,7 @@ from scipy.special import log_ndtr
 from ...core import Release
 from ...tree import Array
 from .bins import Bins
+from .empty import emptied
 from .tables import CellCounts, Tables, TablesQuery
 
 Single = NDArray[np.float32]
@@ -50,7 +51,7 @@ class Evidence:
 
     bins: tuple[int, ...]
     pairs: Single
-    """Tables (v, p, p), symmetric; v: values of the target, or one."""
+    """Tables (v, p, p), symmetric, less noise in empty cells; v: values of the target, or one."""
     measured: Single
     """Ones where pairs were released, (p, p)."""
     margins: Single
@@ -127,6 +128,10 @@ class Evidence:
             _Excess.of(pairs[:, a, b], law, alone[a], alone[b], spread, count, moves[i] * moves[j])
             for (a, b), (i, j) in zip(at_pairs, query.pairs, strict=True)
         ]
+        for (a, b), (i, j) in zip(at_pairs, query.pairs, strict=True):
+            usual, ordered = np.outer(alone[a], alone[b]), (bins[i].ordered, bins[j].ordered)
+            pairs[:, a, b] = emptied(pairs[:, a, b], usual, spread, ordered)
+            pairs[:, b, a] = pairs[:, a, b].transpose(0, 2, 1)
         return cls(
             tuple(sizes),
             pairs,
