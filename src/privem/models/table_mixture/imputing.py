@@ -19,7 +19,7 @@ from ...schema import Schema
 from .chains import unknown
 from .constrained import Constrained
 from .model import Cells, TableState
-from .values import present
+from .values import detail_of, present
 
 
 def known_cells(schema: Schema, X: Any, without: str | None = None) -> Cells:
@@ -57,7 +57,7 @@ def imputed(schema: Schema, state: TableState, X: Any, rng: np.random.Generator)
     for j, known in there.items():
         gaps[:, j] |= ~known[cells[:, j]]
     linked = Constrained(schema, state, instead=there, values=_known_values(schema, X, gaps))
-    filled = state.complete(cells, rng, there, linked)
+    filled = state.complete(cells, rng, there, linked, detail_of(schema, state, linked))
     units = {schema.names[j]: values for j, values in linked.drawn.items()}
     drawn = decode(schema.columns, filled, rng, drawn=units)
     if isinstance(X, pl.DataFrame):

@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 
 from ...tree import Array
 from .bins import Bins
+from .detail import Detail
 
 Cells = NDArray[np.int64]
 Allowed = Mapping[int, NDArray[np.bool_]]
@@ -172,6 +173,10 @@ class TableState:
             joint = joint[..., None] * cells.reshape(len(cells), *(1,) * (joint.ndim - 1), -1)
         return np.asarray(joint.sum(axis=0))
 
+    def bins_of(self, first: int, second: int) -> Array:
+        """The joint law of two columns' bins."""
+        return np.asarray((self.weights[:, None] * self.tables[first]).T @ self.tables[second])
+
     def conditional(self, column: int, X: Cells) -> Array:
         """The law (n, cells) of a column, given the others; what a row says of it is not used."""
         hidden = np.array(X)
@@ -191,6 +196,7 @@ class TableState:
         instead: Allowed | None = None,
         balanced: bool = True,
         linked: Linked | None = None,
+        detail: Detail | None = None,
     ) -> Cells:
         """Rows of cells, (n, d).
 
@@ -209,6 +215,8 @@ class TableState:
             independent rows are.
         linked : Linked, optional
             Columns between which constraints hold, and how to draw those.
+        detail : Detail, optional
+            How cells within bins go together; without it they are independent.
 
         Examples
         --------
@@ -236,6 +244,8 @@ class TableState:
             rows[:, j] = _drawn(_drawn(labels, table, rng, balanced), law, rng, balanced)
         if linked is not None:
             linked.fill(rows, labels, rng)
+        if detail is not None:
+            detail.arrange(rows, rng)
         return rows
 
     def complete(
@@ -244,12 +254,14 @@ class TableState:
         rng: np.random.Generator,
         instead: Allowed | None = None,
         linked: Linked | None = None,
+        detail: Detail | None = None,
     ) -> Cells:
         """Rows in which what is not known (-1) is drawn, given all that the row says.
 
         ``instead``: for some columns, cells that are drawn in place of all others, as for
         :meth:`draw`: what a missing value would have been, given that it is missing. ``linked``:
-        columns between which constraints hold, and how to draw those given the class.
+        columns between which constraints hold, and how to draw those given the class. ``detail``:
+        how cells within bins go together.
         """
         filled, instead = np.array(X), instead or {}
         apart = frozenset() if linked is None else linked.columns
@@ -259,6 +271,7 @@ class TableState:
             labels = pick(np.arange(len(part)), shares, rng.random(len(part)))
             if linked is not None:
                 linked.complete(part, rows, labels, rng)
+            drawn = np.zeros(part.shape, dtype=bool)
             for j, cells in enumerate(part.T):
                 if j in apart:
                     continue
@@ -268,6 +281,9 @@ class TableState:
                 table, law = self._restricted(j, *([instead[j]] if j in instead else []))
                 bins = _drawn(labels[wanted], table, rng, balanced=False)
                 cells[wanted] = _drawn(bins, law, rng, balanced=False)
+                drawn[:, j] = wanted
+            if detail is not None:
+                detail.complete(part, drawn, rng)
         return filled
 
     def _restricted(self, j: int, *allowed: NDArray[np.bool_]) -> tuple[Array, Array]:

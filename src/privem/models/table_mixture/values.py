@@ -15,6 +15,7 @@ from ...data.given import spans, within
 from ...schema import Schema
 from ...tree import Array
 from .constrained import Constrained
+from .detail import Detail
 from .model import Allowed, Cells, TableState
 
 
@@ -58,12 +59,23 @@ def sampler(
     asked = dict(given or {})
     allowed, instead = _conditions(schema, asked, missing)
     linked = Constrained(schema, state, asked, allowed, instead)
+    detail = detail_of(schema, state, linked)
 
     def draw(n: int) -> Any:
-        cells = state.draw(n, rng, allowed, instead, linked=linked)
+        cells = state.draw(n, rng, allowed, instead, linked=linked, detail=detail)
         return _drawn_frame(schema, cells, asked, rng, library, linked.drawn)
 
     return draw
+
+
+def detail_of(schema: Schema, state: TableState, linked: Constrained) -> Detail:
+    """How cells within bins go together, of columns that no constraint links."""
+    ordered = {
+        j: column.size - column.missing
+        for j, column in enumerate(schema.columns)
+        if column.ordered and j not in linked.columns
+    }
+    return Detail(state, ordered)
 
 
 def _conditions(schema: Schema, given: Mapping[str, Any], missing: bool) -> tuple[Allowed, Allowed]:
