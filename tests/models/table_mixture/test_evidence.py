@@ -5,9 +5,9 @@ import pytest
 
 from privem.models.table_mixture.bins import Bins
 from privem.models.table_mixture.evidence import _VARIANCE, Evidence, _alike, _Excess, _moves
-from privem.models.table_mixture.fitting import fit_tables, independent
+from privem.models.table_mixture.fitting import independent
 
-from .test_fitting import records, releases
+from .test_fitting import fitted, records, releases
 
 
 def shuffled(n: int, seed: int) -> np.ndarray:
@@ -61,7 +61,7 @@ def test_independent_columns_stay_independent():
     """With a prior that knows nothing of the excess, 0.033 is lost."""
     X, test = shuffled(2_000, 0), shuffled(5_000, 1)
     bins, cells, tables = releases(X, 20.0)
-    state = fit_tables(bins, cells, tables, 2_000.0, np.random.default_rng(0), 12, 2)
+    state = fitted(bins, cells, tables, 2_000.0, 0, 12, 2)
     single = independent(bins, cells, 2_000.0)
     lost = single.log_density(test).mean() - state.log_density(test).mean()
     assert lost < 0.02

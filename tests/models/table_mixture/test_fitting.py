@@ -54,6 +54,13 @@ def releases(X, spread, seed=0, target=None, ordered=False):
     return bins, *found
 
 
+def fitted(bins, cells, tables, count, seed, classes=None, n_starts=None):
+    evidence = Evidence.of(bins, cells, tables, count)
+    classes = classes or classes_for(count, tables.spread)
+    rng = np.random.default_rng(seed)
+    return fit_tables(evidence, bins, tables.query.target, classes, rng, n_starts)
+
+
 @pytest.mark.parametrize("ordered", [False, True])
 @pytest.mark.parametrize("target", [None, 3])
 def test_slopes_are_those_of_the_posterior(target, ordered):
@@ -99,7 +106,7 @@ def test_slopes_are_those_of_the_posterior(target, ordered):
 def test_dependence_is_found_and_rivals_the_truth(target):
     X, test = records(20_000, 0), records(5_000, 1)
     bins, cells, tables = releases(X, 30.0, target=target)
-    state = fit_tables(bins, cells, tables, 20_000.0, np.random.default_rng(0), n_starts=3)
+    state = fitted(bins, cells, tables, 20_000.0, 0, n_starts=3)
     assert state.weights.sum() == pytest.approx(1)
     single = independent(bins, cells, 20_000.0)
     gain = state.log_density(test).mean() - single.log_density(test).mean()
@@ -115,7 +122,7 @@ def test_much_noise_leaves_no_less_than_independent_columns(rows):
     test = records(5_000, 1)
     for seed in range(3):
         bins, cells, tables = releases(records(rows, seed), rows / 8, seed)
-        state = fit_tables(bins, cells, tables, float(rows), np.random.default_rng(seed))
+        state = fitted(bins, cells, tables, float(rows), seed)
         single = independent(bins, cells, float(rows))
         assert state.log_density(test).mean() > single.log_density(test).mean()
 
@@ -124,19 +131,16 @@ def test_starts_see_the_same_release_and_nothing_else():
     bins, cells, tables = releases(records(2_000, 0), 20.0)
     # All that a fit is given: no source, no stage, no noise, by which more could be released.
     assert list(inspect.signature(fit_tables).parameters) == [
+        "evidence",
         "bins",
-        "cells",
-        "tables",
-        "count",
-        "rng",
+        "target",
         "n_components",
+        "rng",
         "n_starts",
     ]
     imported = set(vars(fitting))
     assert not imported & {"Stage", "Source", "LocalSource", "Discrete", "run", "Block"}
-    first, again = (
-        fit_tables(bins, cells, tables, 2_000.0, np.random.default_rng(5), 4, 2) for _ in range(2)
-    )
+    first, again = (fitted(bins, cells, tables, 2_000.0, 5, 4, 2) for _ in range(2))
     assert np.array_equal(first.profiles, again.profiles)
     # Each start is the same function of the release: together they are the starts one by one.
     rng, evidence = np.random.default_rng(5), Evidence.of(bins, cells, tables, 2_000.0)
@@ -157,18 +161,13 @@ def test_how_many_classes_and_what_share():
     assert [pairs_pay(n, 45.0) for n in (0, 899, 900, 1e9)] == [False, False, True, True]
 
 
-def test_one_class_and_no_tables_are_independent_columns():
-    bins, cells, tables = releases(records(2_000, 0), 1.0)
-    rng = np.random.default_rng(0)
-    for state in (
-        fit_tables(bins, cells, tables, 2_000.0, rng, n_components=1),
-        fit_tables(bins, cells, None, 2_000.0, rng),
-    ):
-        assert len(state.weights) == 1
-        assert state.marginal(0, 1) == pytest.approx(np.outer(state.marginal(0), state.marginal(1)))
-        assert state.marginal(0) == pytest.approx(
-            np.bincount(records(2_000, 0)[:, 0]) / 2_000, abs=0.01
-        )
+def test_one_class_is_independent_columns():
+    bins, cells, _ = releases(records(2_000, 0), 1.0)
+    state = independent(bins, cells, 2_000.0)
+    assert len(state.weights) == 1
+    assert state.marginal(0, 1) == pytest.approx(np.outer(state.marginal(0), state.marginal(1)))
+    counted = np.bincount(records(2_000, 0)[:, 0]) / 2_000
+    assert state.marginal(0) == pytest.approx(counted, abs=0.01)
 
 
 numbers = st.floats(-1e18, 1e18) | st.sampled_from([0.0, 1e300, -1e300])

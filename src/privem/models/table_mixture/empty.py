@@ -35,7 +35,7 @@ _USUAL = 9
 _STANDS_OUT = 3.0
 # Cells that hold what is usual, which are counted before any other: few cells say little.
 _BEFORE = 2.0
-_ROUNDS = 40
+_ROUNDS = 20
 # Deviations of noise that are subtracted from cells that are empty.
 _OFF = 2.5
 

@@ -1,8 +1,8 @@
 """A mixture of products fitted to noisy tables. Arithmetic on two releases: it costs nothing.
 
-Nothing here can reach a record or ask for another release: :func:`fit_tables` is a function of two
-releases and of a generator that only draws where a search begins. So many starts cost what one
-does, and all of them see the same numbers.
+Nothing here can reach a record or ask for another release: :func:`fit_tables` is a function of what
+two releases say and of a generator that only draws where a search begins. So many starts cost what
+one does, and all of them see the same numbers.
 
 *The likelihood.* Within a class columns are independent, so the table of columns i and j holds
 
@@ -50,7 +50,7 @@ from ...tree import Array
 from .bins import Bins
 from .evidence import FAR, Evidence, Single, log_law, relative_to, shares_of
 from .model import TableState, pooled
-from .tables import CellCounts, Tables
+from .tables import CellCounts
 
 Real = TypeVar("Real", NDArray[np.float32], NDArray[np.float64])
 
@@ -130,46 +130,39 @@ def cells_share(count: float, deviation: float) -> float:
 
 
 def fit_tables(
+    evidence: Evidence,
     bins: Sequence[Bins],
-    cells: Release[CellCounts],
-    tables: Release[Tables] | None,
-    count: float,
+    target: int | None,
+    n_components: int,
     rng: np.random.Generator,
-    n_components: int | None = None,
     n_starts: int | None = None,
 ) -> TableState:
     """The mixture that two releases speak for.
 
     Parameters
     ----------
+    evidence : Evidence
+        What they say.
     bins : sequence of Bins
         Of all columns, the target included.
-    cells : Release of CellCounts
-        Counts of the cells of all columns.
-    tables : Release of Tables, optional
-        Tables of pairs of bins; ``None``: columns are taken for independent.
-    count : float
-        The number of records, public or released.
+    target : int or None
+        Which column it is.
+    n_components : int
+        Classes of each start.
     rng : Generator
         Where searches begin.
-    n_components : int, optional
-        Classes of each start; ``None``: by :func:`classes_for`.
     n_starts : int, optional
         ``None``: eight to sixteen, fewer if that would take long.
     """
-    if tables is None or n_components == 1:
-        return independent(bins, cells, count)
-    components = n_components or classes_for(count, tables.spread)
-    evidence = Evidence.of(bins, cells, tables, count)
-    each = evidence.work * components * _STEPS
+    each = evidence.work * n_components * _STEPS
     wanted = min(max(len(bins) // 2, _STARTS), _MOST_STARTS)
     starts = n_starts or int(min(max(_WORK / each, 1), wanted))
     found = []
     # Products are small: several threads would wait for each other.
     with threadpool_limits(1, "blas"):
         for _ in range(starts):
-            profiles, weights = fit_once(evidence, components, rng)
-            found.append(state_of(bins, tables.query.target, profiles, weights))
+            profiles, weights = fit_once(evidence, n_components, rng)
+            found.append(state_of(bins, target, profiles, weights))
     return pooled(found)
 
 

@@ -122,7 +122,7 @@ class PrivateTables:
         evidence = Evidence.of(bins, cells, tables, ground.count)
 
         def search() -> Found:
-            state = fit_tables(bins, cells, tables, ground.count, self.rng, classes)
+            state = fit_tables(evidence, bins, self.target, classes, self.rng)
             return Found.of(state, evidence, self.target, classes)
 
         found = settled(search, lambda before: before.moved(evidence))
