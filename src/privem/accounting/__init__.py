@@ -14,6 +14,7 @@ True
 from __future__ import annotations
 
 from .accountant import Accountant, NotValid
+from .closed_forms import mu_for, mu_total
 from .events import (
     Composed,
     Event,
@@ -27,7 +28,6 @@ from .events import (
     from_dict,
     to_dict,
 )
-from .gdp import mu_for, mu_total
 from .registry import ACCOUNTANTS, calibrate, delta, epsilon, which
 
 __all__ = [

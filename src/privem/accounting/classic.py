@@ -48,8 +48,8 @@ from typing import Literal
 from scipy.optimize import minimize_scalar
 
 from .accountant import TINY, Accountant, NotValid, smallest_delta
+from .closed_forms import GDP, total_variation
 from .events import Gaussian, Tally
-from .gdp import GDP, total_variation
 from .rdp import log_moment
 
 Form = Literal["analytic", "classical"]

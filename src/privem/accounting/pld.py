@@ -26,8 +26,8 @@ import math
 from typing import Any
 
 from .accountant import Accountant, smallest
+from .closed_forms import discreteness, gaussian_curve
 from .events import Laplace, Tally
-from .gdp import discreteness, gaussian_curve
 
 _TRUNCATED = 1e-20
 _MOST_CELLS = 400_000

@@ -24,11 +24,10 @@ from scipy.optimize import brentq
 
 from .accountant import Accountant, NotValid, check_delta, check_epsilon
 from .classic import ADVANCED, ADVANCED_CLASSICAL, LINEAR, LINEAR_CLASSICAL, MOMENTS
+from .closed_forms import GDP, ZCDP, ZCDP_LOOSE
 from .events import Event, tally
-from .gdp import GDP
 from .pld import PLD
 from .rdp import RDP
-from .zcdp import ZCDP, ZCDP_LOOSE
 
 _LEAST, _MOST = 2.0**-60, 2.0**60
 _SLOW = ("pld", "rdp")
