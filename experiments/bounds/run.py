@@ -35,7 +35,7 @@ from typing import Any
 import numpy as np
 
 from privem import BoundsNotFound
-from privem.accounting.closed_forms import mu_for
+from privem.accounting.registry import mu_for
 from privem.budget import Part, Terms
 from privem.core import Block, Release, Scratch, Stage
 from privem.data.table import People

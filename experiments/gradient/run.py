@@ -34,7 +34,7 @@ from typing import Any
 import numpy as np
 
 from privem import MissingCovariateRegression, SymmetricMixture, SymmetricRegressionMixture
-from privem.accounting.closed_forms import mu_for
+from privem.accounting.registry import mu_for
 from privem.kernels.robust import robust_rows
 from privem.tree import Scratch
 

@@ -28,7 +28,7 @@ from privem.accounting import (
     epsilon,
     which,
 )
-from privem.accounting.closed_forms import hockey_stick
+from privem.accounting.accountant import hockey_stick
 from privem.accounting.rdp import log_moment
 
 multipliers = st.floats(0.2, 200.0)

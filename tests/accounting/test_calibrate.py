@@ -24,7 +24,7 @@ from privem.accounting import (
     epsilon,
     mu_for,
 )
-from privem.accounting.closed_forms import hockey_stick
+from privem.accounting.accountant import hockey_stick
 
 budgets = st.floats(math.log(1e-3), math.log(200)).map(math.exp)
 deltas = st.floats(math.log(1e-15), math.log(0.5)).map(math.exp)

@@ -9,7 +9,7 @@ import mpmath as mp
 import pytest
 
 from privem.accounting import ACCOUNTANTS, Gaussian, Laplace, NotValid, delta, epsilon
-from privem.accounting import closed_forms as gdp_module
+from privem.accounting import accountant as gdp_module
 
 NUMBERS = ["auto", "gdp", "zcdp", "zcdp-loose", "rdp", "pld", "moments", "linear", "advanced"]
 

@@ -14,7 +14,6 @@ True
 from __future__ import annotations
 
 from .accountant import Accountant, NotValid
-from .closed_forms import mu_for, mu_total
 from .events import (
     Composed,
     Event,
@@ -28,7 +27,7 @@ from .events import (
     from_dict,
     to_dict,
 )
-from .registry import ACCOUNTANTS, calibrate, delta, epsilon, which
+from .registry import ACCOUNTANTS, calibrate, delta, epsilon, mu_for, mu_total, which
 
 __all__ = [
     "ACCOUNTANTS",

@@ -47,8 +47,7 @@ from typing import Literal
 
 from scipy.optimize import minimize_scalar
 
-from .accountant import TINY, Accountant, NotValid, smallest_delta
-from .closed_forms import GDP, total_variation
+from .accountant import GDP, TINY, Accountant, NotValid, smallest_delta, total_variation
 from .events import Gaussian, Tally
 from .rdp import log_moment
 

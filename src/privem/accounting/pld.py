@@ -25,8 +25,7 @@ import functools
 import math
 from typing import Any
 
-from .accountant import Accountant, smallest
-from .closed_forms import discreteness, gaussian_curve
+from .accountant import Accountant, discreteness, gaussian_curve, smallest
 from .events import Laplace, Tally
 
 _TRUNCATED = 1e-20

@@ -18,13 +18,24 @@ Examples
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable
 
 from scipy.optimize import brentq
 
-from .accountant import Accountant, NotValid, check_delta, check_epsilon
+from .accountant import (
+    GDP,
+    ZCDP,
+    ZCDP_LOOSE,
+    Accountant,
+    NotValid,
+    check_delta,
+    check_epsilon,
+    gaussian_curve,
+    hockey_stick,
+    smallest,
+)
 from .classic import ADVANCED, ADVANCED_CLASSICAL, LINEAR, LINEAR_CLASSICAL, MOMENTS
-from .closed_forms import GDP, ZCDP, ZCDP_LOOSE
 from .events import Event, tally
 from .pld import PLD
 from .rdp import RDP
@@ -214,3 +225,37 @@ def calibrate(
     while multiplier < high and spent(multiplier) > epsilon:
         multiplier, step = multiplier * (1 + step), step * 2
     return min(multiplier, high)
+
+
+def mu_total(event: Event) -> float:
+    """Composed mu of all Gaussian releases, rounded up; infinite for exact releases.
+
+    Examples
+    --------
+    >>> from privem.accounting.events import Composed, Gaussian
+    >>> round(mu_total(Composed(((Gaussian(8.0), 4),))), 9)
+    0.25
+    """
+    bill = tally(event)
+    return math.inf if bill.exact else gaussian_curve(bill)[0]
+
+
+def mu_for(epsilon: float, delta: float) -> float:
+    """Largest mu whose (continuous) Gaussian mechanism is (epsilon, delta)-private, rounded down.
+
+    Examples
+    --------
+    >>> round(mu_for(1.0, 1e-6), 4)
+    0.2367
+    """
+    epsilon, delta = check_epsilon(epsilon), check_delta(delta, zero=False)
+    slack = math.sqrt(-2 * math.log(delta))
+    # delta <= Phi(-a) <= exp(-a^2/2)/2 at this mu, so it is always small enough.
+    low = 2 * epsilon / (math.sqrt(slack * slack + 2 * epsilon) + slack)
+    high = max(2 * low, sys.float_info.min)  # doubling zero would never end
+    low = high / 2
+    while hockey_stick(high, epsilon) <= delta:
+        low, high = high, 2 * high
+    inverse = smallest(lambda x: hockey_stick(1 / x, epsilon) <= delta, 1 / high, 1 / low)
+    # A little less, so that `epsilon` with its own margin still answers at most epsilon.
+    return (1 - 2.0**-38) / inverse

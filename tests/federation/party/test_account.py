@@ -8,7 +8,7 @@ import pytest
 
 from privem import KMeans
 from privem.accounting import Composed, Failure, Gaussian, Laplace, compose, epsilon
-from privem.accounting.closed_forms import hockey_stick
+from privem.accounting.accountant import hockey_stick
 from privem.blocks.histograms import CountQuery, OctaveQuery, OutsideQuery, PlaceQuery
 from privem.blocks.krylov import ProductsQuery
 from privem.blocks.moments import MomentsQuery, SumsQuery
