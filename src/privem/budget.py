@@ -28,7 +28,7 @@ from .blocks.histograms import MOST_ROWS
 from .core import Release, Stage
 from .meter import Meter
 from .noise.discrete import Discrete, NoSuchNoise, too_fine
-from .noise.entropy import Entropy, os_entropy
+from .noise.sampler import Entropy, os_entropy
 from .parameters import check_float, check_int, check_option, check_sizes
 
 Result = TypeVar("Result", covariant=True)

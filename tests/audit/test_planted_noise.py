@@ -21,8 +21,11 @@ from privem.audit.fits import watched_fit
 from privem.data.table import People
 from privem.estimator import base
 from privem.noise.discrete import Discrete
-from privem.noise.entropy import InsecureEntropyWarning, insecure_seeded_entropy_for_tests
-from privem.noise.sampler import discrete_gaussian
+from privem.noise.sampler import (
+    InsecureEntropyWarning,
+    discrete_gaussian,
+    insecure_seeded_entropy_for_tests,
+)
 
 PRIVATE = {"epsilon": 4.0, "bounds": (-1.0, 1.0), "n_iter": 2, "random_state": 0, "n_jobs": 1}
 

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from ..core import Block, Query, Release, Scratch, Spent
 from ..data import LocalSource
 from ..noise.discrete import encode, lattice, pieces, released
-from ..noise.entropy import Entropy
+from ..noise.sampler import Entropy
 from ..tree import Array, leaves, ravel, unravel
 from .agreement import Agreement
 from .errors import FederationError, Unanswerable

@@ -26,8 +26,7 @@ from numpy.typing import NDArray
 
 from ..core import Group, Release, Spent
 from ..tree import Array, ravel, unravel
-from .entropy import Entropy, os_entropy
-from .sampler import discrete_gaussian, discrete_laplace
+from .sampler import Entropy, discrete_gaussian, discrete_laplace, os_entropy
 
 Statistics = TypeVar("Statistics")
 

@@ -13,7 +13,7 @@ from privem.federation.wire.codec import MAGIC, BadMessage, decode, encode
 from privem.federation.wire.queries import pack, unpack
 from privem.models.gaussian_mixture.model import AssignedQuery, Mixture, MixtureQuery
 from privem.noise.discrete import Discrete
-from privem.noise.entropy import os_entropy
+from privem.noise.sampler import os_entropy
 
 arrays = st.one_of(
     hnp.arrays(

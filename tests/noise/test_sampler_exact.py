@@ -18,7 +18,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from privem.noise import entropy as compare
 from privem.noise import sampler
 from privem.noise.sampler import Entropy, discrete_gaussian, discrete_laplace
 
@@ -53,7 +52,7 @@ rationals = st.fractions(min_value=0, max_value=300, max_denominator=10**40)
 @settings(max_examples=150, deadline=None, derandomize=True)
 @given(x=rationals, bits=st.integers(1, 260))
 def test_exp_bounds_enclose_and_are_sharp(x: Fraction, bits: int) -> None:
-    low, high = compare.exp_bounds(x, bits)
+    low, high = sampler.exp_bounds(x, bits)
     with localcontext() as context:
         context.prec = 250
         true = (-decimal(x)).exp() * 2**bits
@@ -84,7 +83,7 @@ def test_bernoulli_exp_on_every_prefix(gamma: Fraction) -> None:
     outcomes: list[bool | None] = []
     for prefix in range(2**bits):
         try:
-            outcomes.append(compare.below_exp(gamma, prefix, bits, Scripted()))
+            outcomes.append(sampler.below_exp(gamma, prefix, bits, Scripted()))
         except EOFError:
             outcomes.append(None)
     assert outcomes[:threshold] == [True] * threshold
@@ -97,9 +96,9 @@ def test_bernoulli_exp_on_every_prefix(gamma: Fraction) -> None:
     for offset, expected in ((-1, True), (1, False)):
         if 0 <= boundary + offset < 2**64:
             more = (boundary + offset).to_bytes(8, "little")
-            assert compare.below_exp(gamma, threshold, bits, Scripted(more)) is expected
+            assert sampler.below_exp(gamma, threshold, bits, Scripted(more)) is expected
     with pytest.raises(EOFError):
-        compare.below_exp(gamma, threshold, bits, Scripted(boundary.to_bytes(8, "little")))
+        sampler.below_exp(gamma, threshold, bits, Scripted(boundary.to_bytes(8, "little")))
 
 
 @pytest.mark.parametrize(
@@ -107,7 +106,7 @@ def test_bernoulli_exp_on_every_prefix(gamma: Fraction) -> None:
 )
 @pytest.mark.parametrize("bits", [1, 64, 128])
 def test_edge_bounds_enclose_and_are_sharp(first: Fraction, second: Fraction, bits: int) -> None:
-    low, high = compare.edge_bounds(Fraction(first), Fraction(second), bits)
+    low, high = sampler.edge_bounds(Fraction(first), Fraction(second), bits)
     with localcontext() as context:
         context.prec = 100
         weights = [
