@@ -19,8 +19,7 @@ LEVELS = {
     "schema": 2.1,  # what columns are; data/ cuts them into cells
     "blocks": 2.2,
     "parameters": 2.3,  # knows the largest number that sums are computed with
-    "tape": 2.3,  # what a plan holds on to when its noise is drawn anew
-    "run": 2.4,
+    "run": 2.3,  # also what a plan holds on to when its noise is drawn anew
     "em": 2.4,
     "meter": 2.4,
     "budget": 2.5,

@@ -216,7 +216,7 @@ class Model(Protocol[State, Statistics]):
         """New parameters. Total: any finite release gives valid ones.
 
         Sums are about what ``release.query`` holds. A private fit that is played again with other
-        noise (:mod:`privem.tape`) has another ``state``: what its steps are shrunk towards.
+        noise (:class:`privem.run.Tape`) has another ``state``: what its steps are shrunk towards.
         """
 
 

@@ -17,7 +17,7 @@ import numpy as np
 
 from .core import ExactModel, Model, Noise, Release, Stage
 from .noise.exact import Exact
-from .tape import held
+from .run import held
 from .tree import Array, map_leaves
 
 State = TypeVar("State")
@@ -167,7 +167,7 @@ class SearchThenMean(Generic[Moved]):
 class PrivateEM(Generic[State]):
     """Private EM from ``start``: so many iterations, each a noisy release.
 
-    Where their noise is drawn anew (:mod:`privem.tape`), the same is asked as was asked before.
+    Where their noise is drawn anew (:class:`privem.run.Tape`), the same is asked as before.
 
     Parameters
     ----------

@@ -29,9 +29,8 @@ from .estimator.warnings import advise, at_end, count_fit
 from .local import Rounds
 from .meter import Meter
 from .parameters import check_all_sizes
-from .run import run
+from .run import Tape, run
 from .statement import Statement
-from .tape import Tape
 
 Result = TypeVar("Result")
 Watch = Callable[[Stage, Release[Any]], None]

@@ -20,7 +20,7 @@ from .bounds import TARGET, Wanted, ball_parts, balls, box, box_parts
 from .budget import WHERE_PURE, Allowance, Part, Terms
 from .core import Release, Stage
 from .noise.discrete import Discrete
-from .tape import given, held
+from .run import given, held
 from .tree import Array
 
 State = TypeVar("State")

@@ -16,8 +16,7 @@ from privem.core import Release, Stage
 from privem.estimator import uncertainty
 from privem.estimator.warnings import at_end
 from privem.noise.exact import Exact
-from privem.run import run
-from privem.tape import NotAsRecorded
+from privem.run import NotAsRecorded, run
 from privem.tree import map_leaves
 
 from ..examples import every_model, fit, private

@@ -1,8 +1,8 @@
 """The standard errors that the noise of a private fit causes in its parameters.
 
 The fit is played again, without the data, with noise added to its releases once more
-(:mod:`privem.tape`), and each parameter's root mean square change is its standard error. This is
-the delta method without formulas: to first order, the change is what the Jacobian of everything
+(:class:`privem.run.Tape`), and each parameter's root mean square change is its standard error. This
+is the delta method without formulas: to first order, the change is what the Jacobian of everything
 after the releases makes of their noise. It holds for every model, whatever a plan does with its
 releases (steps shrunk towards the last iterate, averages of iterates, floors, other coordinates),
 and it is arithmetic on releases: it costs no budget.
@@ -27,8 +27,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from ..core import Plan, Release
-from ..run import run
-from ..tape import NotAsRecorded, Tape
+from ..run import NotAsRecorded, Tape, run
 from ..tree import Array, map_leaves
 from .warnings import WithLineage, at_end
 

@@ -26,7 +26,7 @@ from ...budget import Allowance, Part
 from ...core import Release, Stage
 from ...ground import Ground, Preamble, PrivateFit
 from ...noise.exact import Exact
-from ...tape import given
+from ...run import given
 from ...tree import Array
 from ..gaussian_mixture.frame import (
     LOOKS,

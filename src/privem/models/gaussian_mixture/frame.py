@@ -34,7 +34,7 @@ from ...budget import Part
 from ...core import Release, Stage
 from ...ground import Ground
 from ...linalg import smat
-from ...tape import held
+from ...run import held
 from ...tree import Array
 from .columns import ColumnsQuery, columns_size, read_columns
 from .known import Known, Look

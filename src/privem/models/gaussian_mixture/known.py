@@ -184,7 +184,7 @@ class Known:
         """The look in these coordinates, and by what factor its variances are larger.
 
         Its own coordinates are a rotation of them: by one, but for fits played again
-        (:mod:`privem.tape`), where they are a little off.
+        (:class:`privem.run.Tape`), where they are a little off.
         """
         at = look.coordinates
         if self.diagonal:

@@ -25,7 +25,7 @@ from ...budget import Allowance, Iterated, Part
 from ...core import Release, Stage
 from ...em import PrivateEM, SearchThenMean
 from ...ground import Ground, Preamble, PrivateFit
-from ...tape import given, held
+from ...run import given, held
 from ...tree import Array
 from ..kmeans.grid import MOST_AXES, MOST_CELLS
 from .coordinates import (

@@ -39,7 +39,7 @@ from ...blocks.sensitivity import UP, capped
 from ...core import Block, Group, Release, Scratch, Stage
 from ...ground import Ground
 from ...linalg import gamma
-from ...tape import held, settled
+from ...run import held, settled
 from ...tree import Array
 
 # More than any plan asks for, and few enough to hold.

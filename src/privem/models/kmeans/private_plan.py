@@ -33,7 +33,7 @@ from ...budget import Allowance, Iterated, Part
 from ...core import Release, Stage
 from ...em import LateMean, PrivateEM
 from ...ground import Ground, Preamble, PrivateFit, without_evidence
-from ...tape import given, held
+from ...run import given, held
 from ...tree import Array
 from ..gaussian_mixture.frame import filled, frame_parts, frame_size, look_at, pack
 from ..gaussian_mixture.known import Look

@@ -17,7 +17,7 @@ from ...em import ExactEM, Fit, PrivateEM, gains_less
 from ...ground import Ground, NormBounds, Preamble
 from ...linalg import smat
 from ...noise.exact import Exact
-from ...tape import held
+from ...run import held
 from ...tree import Array
 from ..symmetric.gradient_em import GradientSettings, em_noise, iteration_noise
 from ..symmetric.model import Symmetric

@@ -18,7 +18,7 @@ from ...budget import Allowance, Iterated, Part
 from ...core import Release, Stage
 from ...em import ExactEM, Fit, PrivateEM, gains_less
 from ...ground import Ground, Preamble, PrivateFit, without_evidence
-from ...tape import given, held
+from ...run import given, held
 from ..gaussian_mixture.frame import PrivateGaussian, for_columns, frame_size, gaussian_parts
 from ..gaussian_mixture.known import Known
 from ..gaussian_mixture.model import Mixture

@@ -24,7 +24,7 @@ from ...em import ExactEM, Fit, LateMean, PrivateEM, gains_less
 from ...ground import Ground, Preamble, PrivateFit
 from ...linalg import floor_eigenvalues, invert_cholesky
 from ...noise.exact import Exact
-from ...tape import given, held
+from ...run import given, held
 from ...tree import Array
 from ..gaussian_mixture.frame import PrivateGaussian, gaussian_parts, pack
 from ..gaussian_mixture.structure import MOST_ITERATIONS, Structure, choose

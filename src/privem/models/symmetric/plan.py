@@ -17,7 +17,7 @@ from ...core import Release, Stage
 from ...em import ExactEM, Fit, PrivateEM, gains_less
 from ...ground import Ground, NormBounds, Preamble, PrivateFit
 from ...linalg import positive
-from ...tape import given, held
+from ...run import given, held
 from ...tree import Array
 from .gradient_em import ClippedEM, GradientSettings, em_noise, iteration_noise
 from .model import Symmetric, SymmetricModel

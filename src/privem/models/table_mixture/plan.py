@@ -16,7 +16,7 @@ import numpy as np
 from ...budget import Allowance, Part
 from ...core import Release, Stage
 from ...ground import Ground, Preamble, PrivateFit
-from ...tape import given, held, settled
+from ...run import given, held, settled
 from .bins import Bins, Column, bin_columns
 from .evidence import Evidence
 from .finding import Complete, Finding

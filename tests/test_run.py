@@ -9,8 +9,7 @@ import pytest
 
 from privem.core import Release, Stage
 from privem.noise.exact import Exact
-from privem.run import run
-from privem.tape import NotAsRecorded, Tape, given, held, settled
+from privem.run import NotAsRecorded, Tape, given, held, run, settled
 
 
 @dataclass(frozen=True)
