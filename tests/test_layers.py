@@ -21,12 +21,11 @@ LEVELS = {
     "parameters": 2.3,  # knows the largest number that sums are computed with
     "run": 2.3,  # also what a plan holds on to when its noise is drawn anew
     "em": 2.4,
-    "meter": 2.4,
+    "meter": 2.4,  # and the statement of what it has counted
     "budget": 2.5,
     "bounds": 2.55,
     "ground": 2.6,
     "local": 2.6,
-    "statement": 2.6,  # says what the meter has counted
     "ledger": 3,
     "fit": 4,
     "estimator": 4,

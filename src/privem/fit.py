@@ -27,10 +27,9 @@ from .data.sums import effective_threads, one_blas_thread
 from .estimator.uncertainty import Played
 from .estimator.warnings import advise, at_end, count_fit
 from .local import Rounds
-from .meter import Meter
+from .meter import Meter, Statement
 from .parameters import check_all_sizes
 from .run import Tape, run
-from .statement import Statement
 
 Result = TypeVar("Result")
 Watch = Callable[[Stage, Release[Any]], None]

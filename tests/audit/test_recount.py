@@ -11,7 +11,7 @@ from privem import GaussianMixture, KMeans
 from privem.audit import audit_model_file, recount
 from privem.audit.battery import tiny
 from privem.core import Spent
-from privem.statement import ReleaseRecord, Statement
+from privem.meter import ReleaseRecord, Statement
 
 X = np.linspace(-1, 1, 60)[:, None] * np.ones(2)
 SOUND = Spent("count", "gaussian", 1, 1.0, 0.0, 2.0**-21, 2**24)

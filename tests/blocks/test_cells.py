@@ -13,9 +13,8 @@ from privem.blocks.robust_mean import RobustMeanQuery
 from privem.core import Block, Spent, Stage
 from privem.data import ArrayRows, LocalSource
 from privem.data.sampling import cell_rows, cells_of
-from privem.meter import BudgetExceeded, Meter, alternatives, cost
+from privem.meter import BudgetExceeded, Meter, ReleaseRecord, Statement, alternatives, cost
 from privem.noise.discrete import Discrete
-from privem.statement import ReleaseRecord, Statement
 
 
 def spent(multiplier, cell=None):

@@ -18,11 +18,10 @@ from privem.core import Block, Scratch, Spent, Stage
 from privem.data import ArrayRows, LocalSource, raw
 from privem.data.header import Header
 from privem.data.raw import ListedSource, Texts
-from privem.meter import BudgetExceeded, Meter, event_of
+from privem.meter import BudgetExceeded, Meter, ReleaseRecord, Statement, event_of
 from privem.noise.discrete import Discrete
 from privem.noise.exact import Exact
 from privem.run import run
-from privem.statement import ReleaseRecord, Statement
 
 words = st.sampled_from(["a", "b ", " b", "B", "1", "1.0", "na", "", None])
 tables = st.lists(st.tuples(words, words, words), min_size=1, max_size=8)

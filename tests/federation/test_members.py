@@ -11,7 +11,7 @@ import pytest
 from privem import GaussianMixture, KMeans, private_mean
 from privem.accounting import Failure, Gaussian, compose, epsilon
 from privem.federation import Agreement, Card, Federation, Party
-from privem.statement import Statement
+from privem.meter import Statement
 
 from .conftest import federate, split
 

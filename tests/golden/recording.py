@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 
 from privem.core import Release, Stage
+from privem.meter import Statement
 from privem.run import _in_use
-from privem.statement import Statement
 from privem.tree import ravel, unravel
 
 from .cases import Case, data

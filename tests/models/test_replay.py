@@ -13,8 +13,8 @@ from sklearn.base import clone
 
 from privem import FactorAnalysis, GaussianMixture, KMeans
 from privem.data.table import People, Table
+from privem.meter import Statement
 from privem.run import Record, Recorded
-from privem.statement import Statement
 
 N = 3000
 START = {

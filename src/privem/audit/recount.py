@@ -63,12 +63,12 @@ def recount(statement: Any, title: str = "the statement") -> Recount:
     Parameters
     ----------
     statement : Statement or dict
-        The statement, or its :meth:`privem.statement.Statement.to_dict`.
+        The statement, or its :meth:`privem.meter.Statement.to_dict`.
 
     Examples
     --------
     >>> from privem.core import Spent
-    >>> from privem.statement import ReleaseRecord, Statement
+    >>> from privem.meter import ReleaseRecord, Statement
     >>> group = Spent("count", "gaussian", 1, 1.0, 0.0, 2.0**-21, 2**24)
     >>> record = ReleaseRecord("count", (group,))
     >>> found = recount(Statement(0.6, 1e-6, 0.56, "record", "add-remove", "auto", (record,)))

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.lib.mixins import NDArrayOperatorsMixin
 from numpy.typing import NDArray
 
-from ..statement import Statement
+from ..meter import Statement
 from ..tree import Array
 
 # A difference stands out of the noise if it is so many deviations large.

@@ -32,8 +32,8 @@ from ..budget import Allowance, Part, Terms
 from ..core import Release, Stage
 from ..fit import fund, pay
 from ..ground import Ground, Preamble
+from ..meter import Statement
 from ..parameters import check_float, check_sizes
-from ..statement import Statement
 from ..tree import Array
 from .base import Estimator
 from .measured import PrivateScore, PrivateScores

@@ -13,8 +13,8 @@ import numpy as np
 
 from ..declaration import declarations
 from ..files import write_whole
+from ..meter import Statement
 from ..schema import Schema
-from ..statement import Statement
 
 _FORMAT = "privem-model"
 # 1: at first. 2: with the types of the columns, which older models lack. 3: with backgrounds and

@@ -14,7 +14,7 @@ from ...budget import failure_of
 from ...data import Policy, Table
 from ...data.categories import category_type, declared
 from ...data.table import People
-from ...statement import Statement
+from ...meter import Statement
 from ..party.rows import plain_categories
 
 if TYPE_CHECKING:

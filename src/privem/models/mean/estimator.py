@@ -19,8 +19,8 @@ from ...estimator.measured import Measured, say_measured
 from ...fit import fund, limits, pay
 from ...ground import Preamble
 from ...local import Crowd
+from ...meter import Statement
 from ...parameters import check_float, check_int, check_option, check_sizes
-from ...statement import Statement
 from ...tree import Array
 
 _METHODS = ("auto", "theorem 2", "lemma 1")
