@@ -1,10 +1,9 @@
 """Where rows come from: arrays, frames, files and others; summed in blocks, never read whole."""
 
 from . import kinds as kinds
-from .array import ArrayRows
 from .categories import read_table
 from .files import read_file
-from .sums import LocalSource
+from .sums import ArrayRows, LocalSource
 from .table import Policy, Table, open_table, read_rows, register
 
 __all__ = [

@@ -13,11 +13,11 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from .array import ArrayRows
 from .files import NULLS, found_files, read_file, scan_csv
 from .header import Header, refuse_header
 from .lazy import reading
 from .persons import identifiers
+from .sums import ArrayRows
 from .values import TYPES, for_columns, type_name
 
 CATEGORY_TYPES = (*TYPES, "string")

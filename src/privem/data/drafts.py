@@ -9,8 +9,8 @@ from typing import Any
 
 import polars as pl
 
-from .array import is_frame
 from .mixed import open_columns
+from .values import is_frame
 
 # What a person has yet to fill in.
 BLANK = "?"

@@ -13,9 +13,9 @@ import polars as pl
 from numpy.typing import NDArray
 
 from ..core import Rows
-from .array import ArrayRows
 from .header import Header, read_header, refuse_header
 from .lazy import ScanRows, reading
+from .sums import ArrayRows
 from .values import chosen_types, type_name
 
 # What a CSV file may say where there is no value.

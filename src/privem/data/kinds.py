@@ -12,11 +12,12 @@ import numpy as np
 from scipy.sparse import issparse
 from sklearn.utils.validation import validate_data
 
-from .array import ArrayRows, is_frame, is_lazy, is_table, numeric, without_column
 from .categories import category_type, coded, read_categories
 from .files import group_column, is_npy, read_file
+from .frame import numeric, without_column
 from .mixed import UNDECLARED_GAP, as_frame, open_cells
 from .persons import Owned, as_labels, column_labels
+from .sums import ArrayRows
 from .table import Declared, People, Policy, Table, kinds, register
 from .values import (
     CONTAINS_NAN,
@@ -24,6 +25,9 @@ from .values import (
     as_numbers,
     as_target,
     as_weights,
+    is_frame,
+    is_lazy,
+    is_table,
     quietly,
     refuse_infinite,
     refuse_kind,

@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 from ..core import Block
 from .header import Header
 from .persons import identifiers
-from .sampling import SelectedRows, cut, picked_rows
+from .sampling import SelectedRows, picked_rows
+from .sums import cut
 from .values import refuse_non_finite, refuse_weights
 
 # Rows per batch asked of polars: big enough to amortise a batch, small enough for the cache.

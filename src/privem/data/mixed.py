@@ -16,7 +16,6 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from .array import ArrayRows, is_frame, is_lazy, is_table
 from .cells import cell, odd
 from .columns import Category, Column
 from .files import found_files, scan_csv
@@ -24,8 +23,9 @@ from .header import Header
 from .lazy import ScanRows, reading
 from .persons import as_labels, column_labels
 from .raw import Texts, is_open, raw
+from .sums import ArrayRows
 from .table import Declared, Policy
-from .values import CONTAINS_NAN, as_weights, refuse_kind
+from .values import CONTAINS_NAN, as_weights, is_frame, is_lazy, is_table, refuse_kind
 
 # What a private fit says of gaps, and not where or how many.
 UNDECLARED_GAP = (

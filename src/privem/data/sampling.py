@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,17 +13,6 @@ from numpy.typing import NDArray
 from ..core import Block, Rows
 
 _CHUNK = 8192
-
-
-def cut(blocks: Iterable[Block], rows: int) -> Iterator[Block]:
-    """Blocks of at most so many rows, whoever made them: error bounds rest on it."""
-    for block in blocks:
-        if len(block.X) <= rows:
-            yield block
-            continue
-        for at in range(0, len(block.X), rows):
-            weight = None if block.weight is None else block.weight[at : at + rows]
-            yield Block(block.X[at : at + rows], weight, block.start + at)
 
 
 def fresh_key() -> bytes:
@@ -58,7 +47,7 @@ class SelectedRows:
 
     Examples
     --------
-    >>> from privem.data.array import ArrayRows
+    >>> from privem.data.sums import ArrayRows
     >>> rows = ArrayRows(np.arange(5.0)[:, None])
     >>> even = SelectedRows(rows, lambda start, stop: np.arange(start, stop) % 2 == 0)
     >>> next(even.blocks(5)).X.ravel().tolist()

@@ -1,6 +1,9 @@
-"""Sums over rows on this machine: threads over blocks, combined without rounding drift.
+"""Rows of an array, and sums over rows: threads over blocks, combined without rounding drift.
 
-This is the one place where a private query meets rows. A record may hold anything: NaN, infinities,
+:class:`ArrayRows` are the rows of an array, memory-mapped ones included, a sparse one or a data
+frame, as blocks; :class:`LocalSource` sums a query over the blocks of any rows on this machine.
+
+Here is the one place where a private query meets rows. A record may hold anything: NaN, infinities,
 1e308. Queries clip records to public regions, and their proofs show that contributions are finite
 and bounded (``docs/proofs/release.md``, section 11). This module makes sure of it for every query.
 NumPy gives no warnings, because a warning about one record's arithmetic would be a release. A
@@ -13,7 +16,7 @@ from __future__ import annotations
 import os
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from contextvars import copy_context
@@ -23,19 +26,143 @@ from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import issparse
 from threadpoolctl import ThreadpoolController
 
 from ..core import Block, Release, Rows, Scratch, Stage
 from ..tree import Array, RunningSum, ravel
-from .sampling import cell_rows, cut, fresh_key
-from .values import quietly
+from .sampling import cell_rows, fresh_key
+from .values import (
+    is_frame,
+    is_polars,
+    quietly,
+    refuse_non_finite,
+    refuse_weights,
+    type_name,
+)
 
 T = TypeVar("T")
-
 # A block holds no more numbers than this (8 MB), unless it would be less than so many rows: each
 # block's sums are as long as a few rows, and adding them up must not cost more than making them.
 # Where they are as long as many rows, a query says how many it should have (``least_rows``).
 _NUMBERS, _FEWEST = 2**20, 64
+# Numbers in a dense block of sparse rows, at most: 16 megabytes.
+_MOST_DENSE = 2**21
+
+
+@dataclass(frozen=True)
+class ArrayRows:
+    """Rows of a two-dimensional array of any real dtype, order and strides; never copied whole.
+
+    ``X`` may be a sparse array in CSR form, or a data frame of numbers
+    (:func:`privem.data.frame.numeric`): blocks of it become dense arrays when they are read.
+
+    Examples
+    --------
+    >>> rows = ArrayRows(np.arange(10.0).reshape(5, 2))
+    >>> [len(block.X) for block in rows.blocks(2)]
+    [2, 2, 1]
+    >>> rows = ArrayRows(np.arange(6.0).reshape(3, 2), target=np.array([7.0, 8.0, 9.0]))
+    >>> next(rows.blocks(2)).X.tolist()
+    [[0.0, 1.0, 7.0], [2.0, 3.0, 8.0]]
+    """
+
+    X: Any
+    weight: NDArray[np.float64] | None = None
+    names: Sequence[str] | None = None
+    """Of all columns, the target's last."""
+    check: bool = False
+    """Refuse NaN, infinities and bad weights while reading; estimators check arrays beforehand, and
+    private fits map bad values by a fixed rule (:meth:`privem.blocks.region.Region.to_unit`)."""
+    groups: Any = None
+    """Whom each row belongs to, where that is known."""
+    target: NDArray[np.float64] | None = None
+    """What the rows are to explain: then it is their last column."""
+    declared: Sequence[str] | None = None
+    """The type of each column of ``X``, where the array has another."""
+
+    @property
+    def n_features(self) -> int:
+        """How many columns, the target included."""
+        return int(self.X.shape[1]) + (self.target is not None)
+
+    @property
+    def count(self) -> int:
+        """How many rows."""
+        return int(self.X.shape[0])
+
+    @property
+    def types(self) -> list[str]:
+        """The type of each column of ``X``."""
+        if self.declared is not None:
+            return list(self.declared)
+        return [type_name(self.X.dtype)] * int(self.X.shape[1])
+
+    def owners(self) -> Any:
+        """Whom each row belongs to, or ``None``."""
+        return self.groups
+
+    def weights(self) -> NDArray[np.float64] | None:
+        """The weight of each row, or ``None``."""
+        return self.weight
+
+    def take(self, index: NDArray[np.int64]) -> ArrayRows:
+        """Some of the rows, unweighted."""
+        target = None if self.target is None else self.target[index]
+        X = self.X.iloc if is_frame(self.X) and not is_polars(self.X) else self.X
+        return replace(self, X=X[index], weight=None, groups=None, target=target)
+
+    def blocks(self, rows: int) -> Iterator[Block]:
+        """All rows in order, at most ``rows`` at a time."""
+        if issparse(self.X):
+            rows = max(1, min(rows, _MOST_DENSE // max(1, self.n_features)))
+        for start in range(0, self.count, rows):
+            where = slice(start, start + rows)
+            block = _dense(self.X[where])
+            weight = None if self.weight is None else self.weight[where]
+            if self.check:
+                refuse_non_finite(block, start, self.names)
+                if weight is not None:
+                    refuse_weights(weight, start)
+            if self.target is not None:
+                block = _joined(block, self.target[where])
+            yield Block(block, weight, start)
+
+
+def all_values(rows: Rows) -> Any:
+    """All rows as one array: the array they were given as, sparse or not, or a new one."""
+    if isinstance(rows, ArrayRows) and not is_frame(rows.X) and rows.target is None:
+        return rows.X
+    return np.concatenate([block.X for block in rows.blocks(65_536)])
+
+
+def _dense(part: Any) -> NDArray[Any]:
+    """Some rows as an array; what is missing in a frame is NaN."""
+    if not is_frame(part):
+        return np.asarray(part.toarray() if hasattr(part, "toarray") else part)
+    if is_polars(part):
+        import polars
+
+        return np.asarray(part.cast(polars.Float64).to_numpy())
+    with quietly():  # long doubles may overflow, one record's of all
+        return np.asarray(part.to_numpy(dtype=np.float64, na_value=np.nan))
+
+
+def _joined(X: NDArray[Any], target: NDArray[np.float64]) -> NDArray[np.float64]:
+    joined = np.empty((len(X), X.shape[1] + 1))
+    joined[:, :-1], joined[:, -1] = X, target
+    return joined
+
+
+def cut(blocks: Iterable[Block], rows: int) -> Iterator[Block]:
+    """Blocks of at most so many rows, whoever made them: error bounds rest on it."""
+    for block in blocks:
+        if len(block.X) <= rows:
+            yield block
+            continue
+        for at in range(0, len(block.X), rows):
+            weight = None if block.weight is None else block.weight[at : at + rows]
+            yield Block(block.X[at : at + rows], weight, block.start + at)
 
 
 @lru_cache(maxsize=1)

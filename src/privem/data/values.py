@@ -3,10 +3,13 @@
 An exact fit names the row and the column of a bad value. A private one says of values that one is
 missing (NaN), and neither where nor how many: that is all, and the caller alone hears it. The type
 of a column is what its schema declares, never what the values look like.
+
+Neither pandas nor polars is imported to find out whether something is a frame.
 """
 
 from __future__ import annotations
 
+import os
 import warnings
 from collections.abc import Iterator, Mapping, Sequence, Set
 from typing import Any
@@ -220,6 +223,27 @@ def refuse_infinite(rows: Rows) -> None:
             raise ValueError("Input y contains NaN: remove or impute missing values first")
     if empty:
         raise ValueError("Found array with 0 sample(s): there are no rows to fit")
+
+
+def is_frame(X: Any) -> bool:
+    """Whether ``X`` is a pandas or polars data frame."""
+    root = type(X).__module__.partition(".")[0]
+    return root in ("pandas", "polars") and type(X).__name__ == "DataFrame"
+
+
+def is_lazy(X: Any) -> bool:
+    """Whether ``X`` is a polars lazy frame."""
+    return is_polars(X) and type(X).__name__ == "LazyFrame"
+
+
+def is_polars(X: Any) -> bool:
+    """Whether ``X`` is something of polars."""
+    return type(X).__module__.partition(".")[0] == "polars"
+
+
+def is_table(X: Any) -> bool:
+    """Whether ``X`` is what ``read_file`` opens: a path, or a polars ``LazyFrame``."""
+    return isinstance(X, str | os.PathLike) or is_lazy(X)
 
 
 def refuse_kind(X: Any) -> None:

@@ -19,9 +19,9 @@ from ..bounds import estimated
 from ..budget import PrivatePlan, Terms
 from ..core import Block, Plan, Release, Scratch, Stage
 from ..data import Policy, Table, open_table
-from ..data.array import is_frame, without_column
+from ..data.frame import without_column
 from ..data.header import Header
-from ..data.values import TYPES
+from ..data.values import TYPES, is_frame
 from ..em import Fit
 from ..fit import fit
 from ..ground import Ground, Preamble

@@ -17,7 +17,7 @@ from sklearn.utils import check_random_state
 from ...blocks.moments import Frame
 from ...budget import Terms
 from ...core import Block, Rows, Scratch
-from ...data.array import all_values
+from ...data.sums import all_values
 from ...data.table import Table
 from ...em import Fit
 from ...estimator.base import Estimator

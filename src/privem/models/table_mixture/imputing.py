@@ -8,13 +8,13 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from ...data.array import is_frame
 from ...data.cells import cell, odd, read
 from ...data.columns import Moment, Number
 from ...data.constraints import AtMost
 from ...data.decode import decode, limits
 from ...data.lazy import reading
 from ...data.mixed import open_columns
+from ...data.values import is_frame
 from ...schema import Schema
 from .chains import unknown
 from .constrained import Constrained

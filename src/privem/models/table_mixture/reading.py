@@ -12,11 +12,11 @@ from typing import Any
 
 import polars as pl
 
-from ...data.array import is_frame, is_table
 from ...data.cells import read
 from ...data.columns import Moment, Number
 from ...data.lazy import reading
 from ...data.mixed import Opened, open_columns
+from ...data.values import is_frame, is_table
 from ...estimator.warnings import advise_at_end
 from ...schema import Schema
 from .model import TableState
