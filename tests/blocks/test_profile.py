@@ -9,7 +9,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from privem.blocks.conditions import Unsound
-from privem.blocks.profile import Profile, ProfileQuery, add_hats
+from privem.blocks.profile import (
+    PIECES,
+    ColumnsQuery,
+    Profile,
+    ProfileQuery,
+    _grid,
+    add_hats,
+    believed,
+    hats,
+    read_columns,
+)
 from privem.blocks.region import Region
 from privem.core import Block, Scratch
 from privem.models.gaussian_mixture.model import Mixture
@@ -184,3 +194,89 @@ def test_lengths_without_a_bound_have_the_trivial_one() -> None:
     assert query.rounding(10.0) == pytest.approx(10 * math.sqrt(2))
     with pytest.raises(Unsound):
         RadialQuery(mixture, region, np.array([-1.0, 4.0])).check(2, True)
+
+
+def region_of(d: int, ball: bool) -> Region:
+    if ball:
+        return Region.around_origin(2.0, d)
+    return Region.box(-np.linspace(1, 3, d), np.linspace(2, 7, d), isotropic=d % 2 == 0)
+
+
+@settings(max_examples=40)
+@given(
+    seed=st.integers(0, 2**32),
+    d=st.sampled_from([1, 2, 3, 7]),
+    ball=st.booleans(),
+    cap=st.sampled_from([1.0, 0.25, 3.0]),
+)
+def test_columns_move_by_no_more_than_they_say(seed: int, d: int, ball: bool, cap: float) -> None:
+    rng = np.random.default_rng(seed)
+    query = ColumnsQuery(region_of(d, ball), cap)
+    query.check(d, True)
+    X = rng.normal(size=(40, d)) * 4
+    X[:5] = np.array([1e308, np.nan, np.inf, -np.inf, 0.0])[:, None]
+    weight = rng.choice([0.0, cap, cap / 3, 1e300, np.inf, -1.0, np.nan], len(X))
+    weight[:4] = cap
+    one = [query(Block(X[i : i + 1], weight[i : i + 1]), Scratch()).counts for i in range(40)]
+    alone = np.stack(one).reshape(40, -1)
+    assert (alone >= 0).all()
+    moved = {"add-remove": alone, "replace-one": alone[:, None] - alone[None]}
+    for neighbours, bound in NEIGHBOURS.items():
+        (group,) = query.groups(neighbours)
+        wanted = bound * math.sqrt(d) * cap
+        assert (group.where.start, group.where.stop) == (0, query.size)
+        assert wanted <= group.sensitivity <= wanted * (1 + 2.0**-39)
+        found = np.linalg.norm(moved[neighbours], axis=-1).max()
+        assert found <= group.sensitivity + 2 * query.rounding(2 * cap)
+        if not ball:
+            assert found == pytest.approx(wanted)
+    order = rng.permutation(40)
+    whole = query(Block(np.asfortranarray(X[order]), weight[order]), Scratch()).counts.ravel()
+    total = np.nansum(np.minimum(np.fmax(weight, 0.0), cap))
+    assert np.linalg.norm(whole - alone.sum(axis=0)) <= 2 * query.rounding(total)
+    with pytest.raises(Unsound):
+        query.check(d + 1, True)
+
+
+def test_a_column_without_width_is_in_one_place() -> None:
+    region = Region(np.zeros(2), np.ones(2), np.array([1.0, 0.0]))
+    counts = ColumnsQuery(region)(Block(np.array([[0.5, 3.0], [-1.0, -3.0]])), Scratch()).counts
+    assert counts[1, PIECES // 2] == 2.0
+
+
+def test_without_noise_the_right_one_is_believed() -> None:
+    grid = np.linspace(0.0, 4.0, 9)
+    family = hats(np.minimum(grid, np.arange(1.0, 5.0)[:, None]), grid)
+    found = believed(1000 * family, family, 1.0, 1000.0, 0.0)
+    np.testing.assert_array_equal(found.argmax(axis=1), np.arange(4))
+    # And with nothing but noise all are much alike.
+    assert np.ptp(believed(np.zeros(9), family, 1e9, 1000.0, 0.0)) < 1e-3
+
+
+def noisy_columns(y: np.ndarray, deviation: float, rng: np.random.Generator) -> np.ndarray:
+    counts = np.stack([add_hats(v, _grid(), None) for v in y.T])
+    return counts + deviation * rng.normal(size=counts.shape)
+
+
+def test_columns_are_found_in_wide_bounds() -> None:
+    rng = np.random.default_rng(1)
+    y = np.array([0.0, -0.8, 0.3]) + np.array([0.02, 0.05, 0.2]) * rng.normal(size=(2000, 3))
+    bulk = read_columns(noisy_columns(y, 20.0, rng), 20.0, 2000.0, 10.0)
+    sd = y.std(axis=0)
+    assert (np.abs(bulk.mean - y.mean(axis=0)) < 0.3 * sd).all()
+    assert (np.abs(np.log(bulk.variance / sd**2)) < 0.5).all()
+    # Outliers do not move them.
+    y[:100] = 1.0
+    far = read_columns(noisy_columns(y, 20.0, rng), 20.0, 2000.0, 10.0)
+    assert (np.abs(far.mean - bulk.mean) < 0.3 * sd).all()
+    assert (np.abs(np.log(far.variance / sd**2)) < 0.7).all()
+
+
+def test_without_evidence_columns_fill_their_bounds() -> None:
+    counts = np.zeros((5, PIECES + 1))
+    bulk = read_columns(counts, 1e6, 100.0, 50.0)
+    assert np.abs(bulk.mean).max() < 1e-6
+    assert (bulk.variance + bulk.mean_doubt > 0.2).all()
+    assert (bulk.variance + bulk.mean_doubt < 0.6).all()
+    wide = read_columns(np.zeros((600, PIECES + 1)), 1e6, 100.0, 50.0)
+    np.testing.assert_allclose(wide.variance, wide.variance[0])

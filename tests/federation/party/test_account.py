@@ -12,6 +12,7 @@ from privem.accounting.accountant import hockey_stick
 from privem.blocks.histograms import CountQuery, OctaveQuery, OutsideQuery, PlaceQuery
 from privem.blocks.krylov import ProductsQuery
 from privem.blocks.moments import MomentsQuery, SumsQuery
+from privem.blocks.profile import ColumnsQuery
 from privem.blocks.sensitivity import MomentWeights
 from privem.core import Group, Spent
 from privem.federation import Federation, Party
@@ -22,7 +23,6 @@ from privem.federation.wire.codec import BadMessage
 from privem.federation.wire.messages import Question
 from privem.models.categorical_mixture.pairs import PairsQuery
 from privem.models.factor_analysis.query import BoundedMomentsQuery
-from privem.models.gaussian_mixture.columns import ColumnsQuery
 from privem.models.gaussian_mixture.model import Mixture
 from privem.models.gaussian_mixture.radial import RadialQuery
 from privem.models.kmeans.grid import GridQuery

@@ -44,7 +44,6 @@ MODELS: tuple[Declaration, ...] = (
             "models.gaussian_mixture.log_density",
             "models.gaussian_mixture.model",
             "models.gaussian_mixture.query",
-            "models.gaussian_mixture.columns",
             "models.gaussian_mixture.radial",
         ),
         audit_case=_audit_case,

@@ -1,7 +1,7 @@
 """One private Gaussian of all records: the frame of every private fit, or all of it.
 
 1. *Columns* (``"frame 1"``): where each column lies, from noisy profiles, whatever the width of
-   the bounds (:mod:`.columns`).
+   the bounds (:mod:`privem.blocks.profile`).
 2. *A look* (``"frame 2"``): mean and second moment in these coordinates (:mod:`.known`).
 3. *Lengths* (``"frame 3"``): how far records lie from the middle of that, heavy tails and outliers
    included, and so how large variances are in all (:mod:`.radial`).
@@ -27,6 +27,7 @@ from typing import Any
 import numpy as np
 from scipy.spatial.distance import pdist
 
+from ...blocks.profile import ColumnsQuery, columns_size, read_columns
 from ...blocks.region import Region
 from ...blocks.sensitivity import MomentWeights
 from ...blocks.shrinkage import clip_radius, consistency, operator_noise
@@ -36,7 +37,6 @@ from ...ground import Ground
 from ...linalg import smat
 from ...run import held
 from ...tree import Array
-from .columns import ColumnsQuery, columns_size, read_columns
 from .known import Known, Look
 from .model import Mixture
 from .query import BoundedQuery, BoundedSums
