@@ -12,6 +12,7 @@ import math
 from functools import lru_cache
 
 import numpy as np
+from scipy.linalg.blas import dtrmm
 from scipy.linalg.lapack import dtrtri
 
 from .tree import Array
@@ -105,7 +106,7 @@ def floor_eigenvalues(matrix: Array, floor: Array) -> Array:
 def invert_cholesky(matrix: Array) -> Array:
     """The lower triangular W with W A W' = I of a positive definite A, or of each of a stack.
 
-    W x whitens x.
+    W x whitens x: :func:`whiten`.
     """
     factors: Array = np.linalg.cholesky(np.asarray(matrix, dtype=np.float64))
     d = factors.shape[-1]
@@ -115,6 +116,15 @@ def invert_cholesky(matrix: Array) -> Array:
         # overwritten.
         dtrtri(factor.T, lower=0, overwrite_c=1)
     return factors
+
+
+def whiten(whitener: Array, x: Array) -> Array:
+    """Whiten (d, b) in place; a matrix is lower triangular, a vector scales the axes."""
+    if whitener.ndim == 1:
+        x *= whitener[:, None]
+        return x
+    # x' is Fortran-ordered, so BLAS overwrites it without a copy: x' <- x' W'.
+    return np.asarray(dtrmm(1.0, whitener, x.T, side=1, lower=1, trans_a=1, overwrite_b=1)).T
 
 
 def gamma(k: float) -> float:

@@ -7,11 +7,8 @@ times the rounding unit. Where a component lies far from the origin, measured in
 deviations, :func:`exact_sums` takes their place: it subtracts each component's mean first and sums
 about those means. It is slower, and exact to the last digits.
 
-*Clipped.* With ``s = min(1, r^2 / |u|^2)``, the sums of ``g_k``, ``g_k s u`` and ``g_k s u u'`` are
-bounded: |s u| <= r and |s u u'| <= r^2. One factor for both saves a root and a matrix product. Two
-ways to the same sums: :func:`by_products` never forms u. With s from the log-density at hand, the
-sums of ``g s (1, x, x x')`` are one matrix product, and whitening them afterwards gives the same.
-:func:`by_differences` forms u. It costs more and errs less; the query's error bound says which.
+*Clipped.* :func:`by_differences` gives the sums of ``g_k``, ``g_k s u`` and ``g_k s u u'`` with
+``s = min(1, r^2 / |u|^2)``, as :func:`privem.kernels.mixture.by_products` does without forming u.
 
 *Clipped, with a common covariance.* :func:`pooled_sums` whitens records once, z = W y, and
 components are unit spheres about mu_k = W m_k. With q_k = |z - mu_k|^2 and weights p_k that sum to
@@ -29,31 +26,15 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from scipy.linalg.blas import dtrmm
 
+from ..linalg import whiten
 from ..tree import Array, Scratch, short_buffers
-from .mixture import Features, Place, Tiles, accumulate, responsibilities, softmax
+from .mixture import Place, accumulate, responsibilities, softmax
 
-# One matrix product sums at most this many records: the error bound grows with them.
-PIECE = 512
-# The same of :func:`pooled_sums`.
+# One matrix product of :func:`pooled_sums` sums at most this many records.
 POOLED_PIECE = 510
 # Half the largest squared distance that counts there: exp(-600) is far from subnormal numbers.
 _DEEPEST = 600.0
-
-
-def differences_block_rows(d: int) -> int:
-    """Rows per block where differences are formed."""
-    return 4088 if d <= 16 else 1496
-
-
-def whiten(whitener: Array, x: Array) -> Array:
-    """Whiten (d, b) in place; a matrix is lower triangular, a vector scales the axes."""
-    if whitener.ndim == 1:
-        x *= whitener[:, None]
-        return x
-    # x' is Fortran-ordered, so BLAS overwrites it without a copy: x' <- x' W'.
-    return np.asarray(dtrmm(1.0, whitener, x.T, side=1, lower=1, trans_a=1, overwrite_b=1)).T
 
 
 @short_buffers()
@@ -117,45 +98,6 @@ def _second(kind: str, x: Array, share: Array) -> Array:
     x *= x
     squares = x @ share
     return squares if kind == "square" else squares.sum()
-
-
-def by_products(
-    features: Features,
-    coefficients: Array,
-    constants: Array,
-    rows: Array,
-    place: Place,
-    radius: float,
-    weight: Array | None,
-    scratch: Scratch,
-) -> tuple[Array, Array]:
-    """Sums (K,) of g and (K, p) of g s phi(x).
-
-    ``constants`` are the log joint densities at the means, so that ``-2 (L - constants)`` is the
-    squared distance. ``place`` lays records out within the region. ``radius`` may be infinite.
-    """
-    components = len(coefficients)
-    tiles = Tiles(features, coefficients, scratch, place)
-    count, sums = np.zeros(components), tiles.zeros()
-    clipped, half = np.isfinite(radius), 0.5 * radius**2
-    size = features.tile_rows(components)
-    with short_buffers(), np.errstate(over="ignore", invalid="ignore"):
-        for start in range(0, len(rows), size):
-            joint = tiles.log_joint(rows[start : start + size])
-            here = None if weight is None else weight[start : start + size]
-            if clipped:
-                far = scratch.take("far", joint.shape)
-                np.subtract(constants[:, None], joint, out=far)  # |u|^2 / 2
-                np.clip(far, half, np.inf, out=far)  # measured: np.maximum takes twice as long
-            responsibilities(joint, here, scratch)
-            count += np.add.reduce(joint, axis=1)
-            if clipped:
-                joint /= far  # g s, but for a factor
-            tiles.gather(joint, sums, PIECE)
-    everything = np.concatenate(sums, axis=1)
-    if clipped:
-        everything *= half
-    return count, everything
 
 
 def by_differences(

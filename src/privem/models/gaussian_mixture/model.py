@@ -22,9 +22,9 @@ import numpy as np
 from ...blocks import conditions
 from ...blocks.region import Background, farthest
 from ...core import Block, Scratch
-from ...kernels.mixture import Features, log_joint, responsibility_sums
+from ...kernels.mixture import Features, differences_block_rows, log_joint, responsibility_sums
 from ...kernels.nearest import nearest
-from ...kernels.whitened import differences_block_rows, exact_log_joint, exact_sums
+from ...kernels.whitened import exact_log_joint, exact_sums
 from ...linalg import (
     invert_cholesky,
     svec,

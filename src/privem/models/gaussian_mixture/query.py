@@ -21,16 +21,9 @@ from ...blocks.region import Region
 from ...blocks.sensitivity import MomentWeights, capped, check_bounded, groups_apart
 from ...blocks.shrinkage import clip_radius
 from ...core import Block, Group, Scratch
-from ...kernels.mixture import Place
-from ...kernels.whitened import (
-    by_differences,
-    by_products,
-    differences_block_rows,
-    pooled_sums,
-    pooled_tile_rows,
-    whiten,
-)
-from ...linalg import smat, svec, symmetric_scale
+from ...kernels.mixture import Place, by_products, differences_block_rows
+from ...kernels.whitened import by_differences, pooled_sums, pooled_tile_rows
+from ...linalg import smat, svec, symmetric_scale, whiten
 from ...tree import Array
 from .model import Mixture, MixtureQuery, direct_is_faster, most_sums
 from .rounding import CAP, MixtureRounding

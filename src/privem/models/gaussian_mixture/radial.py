@@ -25,8 +25,8 @@ from ...blocks import conditions
 from ...blocks.profile import ProfileQuery, believed, hats
 from ...blocks.region import Region
 from ...core import Block, Scratch
-from ...kernels.whitened import differences_block_rows, whiten
-from ...linalg import gamma
+from ...kernels.mixture import differences_block_rows
+from ...linalg import gamma, whiten
 from ...tree import Array
 from .model import Mixture
 from .rounding import whitened_lengths

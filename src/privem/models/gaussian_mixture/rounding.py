@@ -13,13 +13,8 @@ import numpy as np
 
 from ...blocks.region import Region
 from ...blocks.sensitivity import MomentWeights
-from ...kernels.mixture import Features
-from ...kernels.whitened import (
-    PIECE,
-    POOLED_PIECE,
-    differences_block_rows,
-    pooled_tile_rows,
-)
+from ...kernels.mixture import PIECE, Features, differences_block_rows
+from ...kernels.whitened import POOLED_PIECE, pooled_tile_rows
 from ...linalg import U, gamma
 from ...tree import Array
 from .model import Mixture
