@@ -23,7 +23,7 @@ from privem.blocks.shrinkage import clip_radius
 from privem.models.categorical_mixture.model import Classes, ClassLogDensity, ClassQuery
 from privem.models.categorical_mixture.pairs import PairsQuery
 from privem.models.factor_analysis.query import BoundedMomentsQuery
-from privem.models.gaussian_mixture.log_density import GaussianLogDensity
+from privem.models.gaussian_mixture.density import GaussianLogDensity
 from privem.models.gaussian_mixture.model import Mixture
 from privem.models.gaussian_mixture.query import BoundedQuery
 from privem.models.kmeans.query import BoundedClusterQuery

@@ -24,7 +24,7 @@ from privem.data import read_file
 from privem.federation import Federation, Party
 from privem.meter import Statement
 from privem.models.categorical_mixture.model import Classes, ClassLogDensity
-from privem.models.gaussian_mixture.log_density import GaussianLogDensity
+from privem.models.gaussian_mixture.density import GaussianLogDensity
 from privem.models.gaussian_mixture.model import Mixture
 from privem.models.poisson_mixture.model import PoissonLogDensity, Poissons
 from privem.run import Record, Recorded, run

@@ -13,7 +13,7 @@ from privem.blocks.conditions import Unsound
 from privem.blocks.log_density import ContestQuery
 from privem.blocks.region import Background, Region
 from privem.core import Block, Scratch
-from privem.models.gaussian_mixture.log_density import (
+from privem.models.gaussian_mixture.density import (
     LEAST,
     MOST,
     RATIOS,

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from privem import GaussianMixture
-from privem.models.gaussian_mixture.coordinates import as_type, replaced
 from privem.models.gaussian_mixture.model import Mixture
 from privem.models.gaussian_mixture.private_m_step import halved
+from privem.models.gaussian_mixture.structure import as_type, replaced
 
 COVARIANCES = {
     "full": np.stack([np.diag([4.0, 1.0, 0.5]), np.eye(3), np.eye(3)]),

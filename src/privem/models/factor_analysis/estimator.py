@@ -18,7 +18,6 @@ from ...blocks.moments import Frame
 from ...budget import Terms
 from ...core import Block, Scratch
 from ...data.table import Table
-from ...estimator.background import WithBackground
 from ...estimator.density import OfBlock
 from ...estimator.warnings import advise_at_end
 from ...ground import PrivateFit
@@ -30,7 +29,7 @@ from ...parameters import (
     check_option,
 )
 from ...tree import Array
-from ..gaussian_mixture.density import GaussianScored
+from ..gaussian_mixture.density import GaussianScored, WithBackground
 from ..gaussian_mixture.model import Mixture
 from .model import Covariance, FactorFit, FactorSteps, rotate
 from .plan import FACTOR_RECIPES, CovariancePlan, Factors, PrivateCovariancePlan

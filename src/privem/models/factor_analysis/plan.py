@@ -28,6 +28,7 @@ from ...ground import Ground, Preamble, PrivateFit
 from ...noise.exact import Exact
 from ...run import given
 from ...tree import Array
+from ..gaussian_mixture.density import MOST_ASKED, background_part, background_weight
 from ..gaussian_mixture.frame import (
     LOOKS,
     PrivateGaussian,
@@ -35,7 +36,6 @@ from ..gaussian_mixture.frame import (
     frame_size,
     gaussian_parts,
 )
-from ..gaussian_mixture.log_density import MOST_ASKED, background_part, background_weight
 from ..gaussian_mixture.model import Mixture
 from .model import Covariance, FactorFit, FactorSteps, LowRank, Whole
 from .query import BoundedMomentsQuery, NoisyMoments

@@ -41,7 +41,7 @@ MODELS: tuple[Declaration, ...] = (
         "a Gaussian mixture",
         count="n_components",
         queries=(
-            "models.gaussian_mixture.log_density",
+            "models.gaussian_mixture.density",
             "models.gaussian_mixture.model",
             "models.gaussian_mixture.query",
             "models.gaussian_mixture.radial",

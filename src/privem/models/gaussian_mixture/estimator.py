@@ -17,7 +17,6 @@ from ...blocks.moments import Frame
 from ...budget import Terms
 from ...data.table import Table
 from ...em import Fit
-from ...estimator.background import WithBackground
 from ...estimator.verbose import Verbose, watching
 from ...estimator.warnings import advise_at_end, say_alike, say_lost, say_single
 from ...ground import PrivateFit
@@ -28,7 +27,7 @@ from ...parameters import (
     check_option,
 )
 from ...tree import Array
-from .density import MixtureDensity, divergences
+from .density import MixtureDensity, WithBackground, divergences
 from .m_step import Prior
 from .model import COVARIANCE_TYPES, Mixture
 from .plan import MixturePlan, given_prior, given_start, starts

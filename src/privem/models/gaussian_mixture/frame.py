@@ -25,10 +25,8 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from scipy.spatial.distance import pdist
 
 from ...blocks.profile import ColumnsQuery, columns_size, read_columns
-from ...blocks.region import Region
 from ...blocks.sensitivity import MomentWeights
 from ...blocks.shrinkage import clip_radius, consistency, operator_noise
 from ...budget import Part
@@ -45,7 +43,6 @@ from .radial import RadialQuery, Radii, most_radii
 # Up to so many columns the frame of a diag or spherical mixture is a full covariance: see
 # :mod:`privem.models.kmeans.private_plan`.
 _MOST_TURNED = 256
-
 # Of what is left of a budget.
 _SHARES = (0.05, 0.07, 0.06)
 # Columns get more where the noise on each number of their profiles would be more than this part of
@@ -248,32 +245,3 @@ def look_at(
     # What was asked, if this is a fit played again: not quite what would be asked now.
     asked: BoundedQuery = release.query
     return Look(asked.mixture, sums.total[0] / first, second, noise / first, noise / squared)
-
-
-def filled(region: Region, diagonal: bool = False) -> tuple[Array, Array]:
-    """Mean and covariance, in unit coordinates, of records spread evenly over a region."""
-    d = region.d
-    variances = np.full(d, 1.0 / (d + 2)) if region.ball else region.limit**2 / 3
-    return np.zeros(d), variances if diagonal else np.diag(variances)
-
-
-def pack(
-    centre: Array, covariance: Array, k: int, rng: np.random.Generator, width: float = 0.8
-) -> Array:
-    """K points far apart on the ellipsoid of a Gaussian: the best of many random sets.
-
-    ``covariance`` is a matrix, or its diagonal.
-    """
-    d = len(centre)
-    best, spread = np.zeros((k, d)), -1.0
-    for _ in range(300 if d <= 10 else 20):
-        points = rng.standard_normal((k, d))
-        points *= math.sqrt(d) / np.maximum(np.linalg.norm(points, axis=1, keepdims=True), 1e-12)
-        if k > 2 * d:  # too many for a sphere: fill the ball
-            points *= rng.random((k, 1)) ** (1.0 / d) * 1.5
-        gap = float(pdist(points).min(initial=math.inf))
-        if gap > spread:
-            best, spread = points, gap
-    if covariance.ndim == 1:
-        return np.asarray(centre + width * best * np.sqrt(covariance))
-    return np.asarray(centre + width * best @ np.linalg.cholesky(covariance).T)

@@ -4,7 +4,7 @@ The frame is one Gaussian of all records. EM starts from a noisy grid along its 
 where there are many columns and few iterations, from points that lie far apart. When most of its
 iterations are done, a contest shows whether the mixture is worth its noise: if records are not more
 likely under it than under one Gaussian of the same moments, what is left goes into that Gaussian.
-In the end the fit asks how large a uniform background should be (:mod:`.log_density`). The papers'
+In the end the fit asks how large a uniform background should be (:mod:`.density`). The papers'
 recipes have neither grid nor contest nor background.
 """
 
@@ -28,9 +28,24 @@ from ...ground import Ground, Preamble, PrivateFit
 from ...run import given, held
 from ...tree import Array
 from ..kmeans.grid import MOST_AXES, MOST_CELLS
-from .coordinates import (
+from .density import MOST_ASKED, background_part, background_weight
+from .frame import LOOKS, PrivateGaussian, for_columns, frame_size, gaussian_parts, only_variances
+from .known import Known
+from .m_step import Prior
+from .model import Mixture
+from .private_m_step import Estimate, PrivateMixtureModel, halved
+from .query import TAIL, releases
+from .start import filled, from_grid, packed
+from .structure import (
+    FAR,
+    MOST_ITERATIONS,
+    MOST_POOLED,
+    NEAR,
+    Structure,
     as_type,
+    choose,
     collapsed,
+    contest,
     copies,
     in_data,
     prior_in_unit,
@@ -38,23 +53,6 @@ from .coordinates import (
     to_unit,
     with_copies,
 )
-from .frame import (
-    LOOKS,
-    PrivateGaussian,
-    filled,
-    for_columns,
-    frame_size,
-    gaussian_parts,
-    only_variances,
-)
-from .known import Known
-from .log_density import MOST_ASKED, background_part, background_weight, contest
-from .m_step import Prior
-from .model import Mixture
-from .private_m_step import Estimate, PrivateMixtureModel, halved
-from .query import TAIL, releases
-from .start import from_grid, packed
-from .structure import FAR, MOST_ITERATIONS, MOST_POOLED, NEAR, Structure, choose
 
 # Of what the rest leaves: a grid to start from; the contest.
 _GRID_SHARES, _CONTEST_SHARE = (0.2, 0.05), 0.02

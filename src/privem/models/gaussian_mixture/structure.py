@@ -1,13 +1,31 @@
-"""What the noise of a private fit supports: which structure, and how many iterations."""
+"""The structure of a private mixture: which one the noise supports, and a mixture brought into it.
+
+:func:`choose` looks at the noise alone, and says which covariance type, one Gaussian or several,
+and how many iterations. A :func:`contest` then shows whether records are more likely under the
+mixture than under one Gaussian. The others turn a mixture into one of another covariance type, into
+copies of one Gaussian, or into other coordinates: a private fit works in unit coordinates of its
+region (:class:`privem.blocks.region.Region`).
+"""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Generator
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from ...blocks.log_density import ContestQuery
+from ...blocks.region import Background, Region
 from ...blocks.shrinkage import operator_noise
+from ...core import Release, Stage
+from ...ground import Ground
+from ...tree import Array
+from .density import GaussianLogDensity, forecast_weight
+from .m_step import Prior
+from .model import Mixture
 
 # More iterations than this never helped.
 MOST_ITERATIONS = 30
@@ -18,6 +36,11 @@ MOST_POOLED = 0.2
 # Relative noise on a covariance in one iteration: as much as it bears where many iterations are
 # needed; and less where EM starts near its end, and noise is all that later ones add.
 FAR, NEAR = 0.7, 0.45
+# No record says more in a contest than so many nats: as many as leave its noise at a twentieth of a
+# nat. A mixture may be good for most records, and very bad for some.
+_LIMITS, _CONTEST_NOISE = (4.0, 64.0), 0.05
+# Variances of a given start, in unit coordinates.
+_NARROWEST, _WIDEST = 1e-12, 1e12
 
 
 @dataclass(frozen=True)
@@ -65,3 +88,131 @@ def choose(
     level = pooled if tied else full
     iterations = n_iter or min(int(np.clip((noise / level) ** 2, 3, MOST_ITERATIONS)), max_iter)
     return Structure("tied" if tied else covariance_type, pooled > pooled_noise, iterations)
+
+
+def contest(mixture: Mixture, one: Mixture, ground: Ground) -> Generator[Stage, Release[Any], bool]:
+    """Whether records are more likely under a mixture than under one Gaussian; generates a stage.
+
+    By more than a mixture gains on records it was fitted to (Akaike). Both are in the data's
+    coordinates.
+    """
+    region, count = ground.region, ground.count
+    flat = Background(forecast_weight(region.d, ground.allowance.base, count), region)
+    both = [GaussianLogDensity(replace(m, background=flat)) for m in (mixture, one)]
+    noise = ground.allowance.multiplier("contest") * ground.cap_weight / count
+    limit = float(np.clip(_CONTEST_NOISE / noise, *_LIMITS))
+    query = ContestQuery(both[0], both[1], limit, ground.cap_weight)
+    release = yield ground.stage(query, "contest")
+    gain = float(release.statistics.total[0]) / count
+    return gain > (mixture.n_parameters - one.n_parameters) / count
+
+
+def copies(mean: Array, covariance: Array, k: int) -> Mixture:
+    """One Gaussian as often as there are components; its covariance a matrix or a diagonal."""
+    kind = "full" if covariance.ndim == 2 else "diag"
+    return Mixture(kind, np.full(k, 1 / k), np.stack([mean] * k), np.stack([covariance] * k))
+
+
+def as_type(state: Mixture, covariance_type: str) -> Mixture:
+    """A start with full covariances, or diagonal ones, as a mixture of another covariance type."""
+    c = state.covariances
+    if state.covariance_type == "diag" and covariance_type == "spherical":
+        return replace(state, covariance_type=covariance_type, covariances=c.mean(axis=1))
+    if state.covariance_type != "full" or covariance_type == "full":
+        return state
+    match covariance_type:
+        case "tied":
+            c = c.mean(axis=0)
+        case "diag":
+            c = np.diagonal(c, axis1=1, axis2=2).copy()
+        case _:
+            c = np.trace(c, axis1=1, axis2=2) / c.shape[1]
+    return replace(state, covariance_type=covariance_type, covariances=c)
+
+
+def collapsed(mixture: Mixture) -> tuple[Array, Array]:
+    """Mean and covariance of all that a mixture stands for; the latter a matrix or a diagonal."""
+    weights, c = mixture.weights, mixture.covariances
+    mean = weights @ mixture.means
+    away = mixture.means - mean
+    match mixture.covariance_type:
+        case "full":
+            within = np.einsum("k,kij->ij", weights, c)
+        case "tied":
+            within = c
+        case "diag":
+            return mean, weights @ (c + away**2)
+        case _:
+            return mean, weights @ (c[:, None] + away**2)
+    return mean, within + np.einsum("k,ki,kj->ij", weights, away, away)
+
+
+def replaced(state: Mixture, lost: NDArray[np.bool_], overall: Mixture, weight: float) -> Mixture:
+    """Lost components become the one Gaussian of all records, with so much weight together.
+
+    Those whom they stood for are too few to be seen, but may be far from all the others: without
+    them, a few in a hundred records were impossible in the eyes of a few in a hundred fits.
+
+    Parameters
+    ----------
+    state : Mixture
+        Not tied.
+    lost : ndarray of bool
+    overall : Mixture
+        Of one component and the same covariance type.
+    weight : float
+        What the noise could hide.
+    """
+    means, covariances = state.means.copy(), state.covariances.copy()
+    means[lost], covariances[lost] = overall.means[0], overall.covariances[0]
+    weights = state.weights
+    if lost.any() and not lost.all():
+        seen = np.where(lost, 0.0, weights)
+        weights = np.where(lost, weight / lost.sum(), (1 - weight) * seen / seen.sum())
+    return replace(state, weights=weights, means=means, covariances=covariances)
+
+
+def with_copies(mixture: Mixture, covariance_type: str) -> Mixture:
+    """The same density with covariances of the shape that was asked for."""
+    if mixture.covariance_type == covariance_type:
+        return mixture
+    copies = np.stack([mixture.covariances] * len(mixture.means))
+    return replace(mixture, covariance_type=covariance_type, covariances=copies)
+
+
+def _scaled(mixture: Mixture, means: Array, factor: Array) -> Mixture:
+    match mixture.covariance_type:
+        case "full" | "tied":
+            covariances = mixture.covariances * np.outer(factor, factor)
+        case "diag":
+            covariances = mixture.covariances * factor**2
+        case _:
+            covariances = mixture.covariances * factor[0] ** 2
+    return replace(mixture, means=means, covariances=covariances)
+
+
+def in_data(mixture: Mixture, region: Region) -> Mixture:
+    """From unit coordinates to the data's."""
+    return _scaled(mixture, region.to_data(mixture.means), region.scale)
+
+
+def prior_in_unit(prior: Prior, region: Region) -> Prior:
+    """A prior in unit coordinates."""
+    scatter = prior.scatter / np.outer(region.scale, region.scale)
+    return replace(prior, mean=(prior.mean - region.centre) / region.scale, scatter=scatter)
+
+
+def to_unit(mixture: Mixture, region: Region) -> Mixture:
+    """A mixture in unit coordinates, pulled into the region, deviations within public limits.
+
+    A start that is off by more says nothing, and rounding would have no bound under it.
+    """
+    means = region.inside((mixture.means - region.centre) / region.scale)
+    scaled = _scaled(mixture, means, 1.0 / region.scale)
+    if mixture.covariance_type in ("diag", "spherical"):
+        return replace(scaled, covariances=np.clip(scaled.covariances, _NARROWEST, _WIDEST))
+    values, vectors = np.linalg.eigh(scaled.covariances)
+    if values.min() >= _NARROWEST and values.max() <= _WIDEST:
+        return scaled
+    values = np.clip(values, _NARROWEST, _WIDEST)[..., None, :]
+    return replace(scaled, covariances=(vectors * values) @ np.swapaxes(vectors, -1, -2))

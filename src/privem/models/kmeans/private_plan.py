@@ -35,9 +35,10 @@ from ...em import LateMean, PrivateEM
 from ...ground import Ground, Preamble, PrivateFit, without_evidence
 from ...run import given, held
 from ...tree import Array
-from ..gaussian_mixture.frame import filled, frame_parts, frame_size, look_at, pack
+from ..gaussian_mixture.frame import frame_parts, frame_size, look_at
 from ..gaussian_mixture.known import Look
 from ..gaussian_mixture.model import Mixture
+from ..gaussian_mixture.start import filled, pack
 from .grid import MOST_CELLS, GridStart
 from .model import PrivateKMeansModel, SpreadClusters
 from .query import cluster_releases, whitened_weights

@@ -26,7 +26,8 @@ from ...linalg import floor_eigenvalues, invert_cholesky
 from ...noise.exact import Exact
 from ...run import given, held
 from ...tree import Array
-from ..gaussian_mixture.frame import PrivateGaussian, gaussian_parts, pack
+from ..gaussian_mixture.frame import PrivateGaussian, gaussian_parts
+from ..gaussian_mixture.start import pack
 from ..gaussian_mixture.structure import MOST_ITERATIONS, Structure, choose
 from .directions import ResidualDirections, apart_along
 from .model import Bounded, RegressionMixtureModel, Regressions
