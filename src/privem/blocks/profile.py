@@ -74,6 +74,8 @@ _BEFORE, _ROUNDS = 2.0, 30
 # Nothing is known better than this, in parts of a variance: columns are no normal distributions.
 _LEAST_DOUBT = 0.01
 _AT_ONCE = 256  # columns
+# Far outliers count if so many deviations of noise do not explain them, within so many points.
+_FAR, _WINDOWS = 4.25, (1, 2, 3, 4, 6)
 
 
 @dataclass(frozen=True)
@@ -144,6 +146,23 @@ def believed(counts: Array, family: Array, deviation: float, count: float, doubt
     precision = np.sum(family**2, axis=1) / variance + sure
     pull = counts @ family.T / variance + count * sure
     return np.asarray(0.5 * (pull**2 / precision - count**2 * sure) - 0.5 * np.log(precision))
+
+
+def outliers(excess: Array, noise: float) -> Array:
+    """Points that noise of this deviation on each does not explain, best windows first."""
+    found, left = np.zeros(len(excess), dtype=bool), excess.copy()
+    while True:
+        total = np.concatenate([[0.0], np.cumsum(left)])
+        best, where = _FAR * noise, slice(0, 0)
+        for width in _WINDOWS:
+            sums = (total[width:] - total[:-width]) / math.sqrt(width)
+            at = int(sums.argmax())
+            if sums[at] > best:
+                best, where = float(sums[at]), slice(at, at + width)
+        if where.stop == 0:
+            return found
+        found[where] = True
+        left[found] = 0.0
 
 
 class ProfileQuery(ABC):

@@ -23,8 +23,8 @@ from privem.federation.wire.codec import BadMessage
 from privem.federation.wire.messages import Question
 from privem.models.categorical_mixture.pairs import PairsQuery
 from privem.models.factor_analysis.query import BoundedMomentsQuery
+from privem.models.gaussian_mixture.frame import RadialQuery
 from privem.models.gaussian_mixture.model import Mixture
-from privem.models.gaussian_mixture.radial import RadialQuery
 from privem.models.kmeans.grid import GridQuery
 from privem.noise.discrete import Discrete
 from privem.noise.exact import Exact

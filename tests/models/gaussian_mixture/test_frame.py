@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from privem import GaussianMixture
 from privem.blocks.profile import add_hats
 from privem.blocks.region import Region
-from privem.models.gaussian_mixture.known import Known, Look
+from privem.models.gaussian_mixture.frame import RadialQuery
+from privem.models.gaussian_mixture.known import Known, Look, Radii, _student
 from privem.models.gaussian_mixture.model import Mixture
-from privem.models.gaussian_mixture.radial import RadialQuery, Radii, _student
 
 GRID = RadialQuery.all_of(
     Mixture("full", np.ones(1), np.zeros((1, 2)), 1e-6 * np.eye(2)[None]),

@@ -44,7 +44,7 @@ MODELS: tuple[Declaration, ...] = (
             "models.gaussian_mixture.density",
             "models.gaussian_mixture.model",
             "models.gaussian_mixture.query",
-            "models.gaussian_mixture.radial",
+            "models.gaussian_mixture.frame",
         ),
         audit_case=_audit_case,
         results=("weights_", "means_", "covariances_", "background_weight_"),

@@ -4,7 +4,7 @@
    the bounds (:mod:`privem.blocks.profile`).
 2. *A look* (``"frame 2"``): mean and second moment in these coordinates (:mod:`.known`).
 3. *Lengths* (``"frame 3"``): how far records lie from the middle of that, heavy tails and outliers
-   included, and so how large variances are in all (:mod:`.radial`).
+   included, and so how large variances are in all (:class:`.known.Radii`).
 
 That is a frame for others. :meth:`PrivateGaussian.refine` goes on to the Gaussian itself: a few
 more looks, which clip records at a radius that is the best bargain between the noise, which grows
@@ -26,19 +26,22 @@ from typing import Any
 
 import numpy as np
 
-from ...blocks.profile import ColumnsQuery, columns_size, read_columns
+from ...blocks import conditions
+from ...blocks.profile import ColumnsQuery, ProfileQuery, columns_size, read_columns
+from ...blocks.region import Region
 from ...blocks.sensitivity import MomentWeights
 from ...blocks.shrinkage import clip_radius, consistency, operator_noise
 from ...budget import Part
-from ...core import Release, Stage
+from ...core import Block, Release, Scratch, Stage
 from ...ground import Ground
-from ...linalg import smat
+from ...kernels.mixture import differences_block_rows
+from ...linalg import gamma, smat, whiten
 from ...run import held
 from ...tree import Array
-from .known import Known, Look
+from .known import LENGTHS, MOST_LENGTHS, Known, Look, Radii
 from .model import Mixture
 from .query import BoundedQuery, BoundedSums
-from .radial import RadialQuery, Radii, most_radii
+from .rounding import whitened_lengths
 
 # Up to so many columns the frame of a diag or spherical mixture is a full covariance: see
 # :mod:`privem.models.kmeans.private_plan`.
@@ -59,6 +62,77 @@ _RADII = 2.0 ** np.arange(16)
 _LOST = 0.3
 # Variances of a covariance's entries before looking, off the diagonal and on it.
 _CORRELATED, _VARIED = 0.1, 1.0
+
+
+@dataclass(frozen=True)
+class RadialQuery(ProfileQuery):
+    """The profile of squared whitened lengths over the number of columns.
+
+    A record's value is v = q/d, where q = |W (y - m)|^2 is the squared length of the record, pulled
+    into the region, in coordinates whitened by a public mean m and covariance (W'W is its inverse).
+    Sensitivity and rounding of the profile: :mod:`privem.blocks.profile`.
+
+    Parameters
+    ----------
+    mixture : Mixture
+        Of one component, in unit coordinates.
+    region : Region
+        Where records are pulled to first.
+    grid : array of shape (J + 1,)
+        Increasing.
+    cap_weight : float
+    """
+
+    mixture: Mixture
+    region: Region
+    grid: Array
+    cap_weight: float = 1.0
+    travels = ("mixture", "region", "grid", "cap_weight")
+
+    @classmethod
+    def all_of(cls, mixture: Mixture, region: Region, cap_weight: float) -> RadialQuery:
+        """Over a grid that reaches as far as any record of the region."""
+        far = sum(float(part[0]) for part in whitened_lengths(mixture, region)) ** 2 / region.d
+        points = list(LENGTHS)
+        while points[-1] < far and len(points) < MOST_LENGTHS:
+            points.append(2 * points[-1])
+        return cls(mixture, region, np.array(points), cap_weight)
+
+    @property
+    def block_rows(self) -> int:
+        """Rows per call."""
+        return differences_block_rows(self.region.d)
+
+    def values(self, block: Block, scratch: Scratch) -> Array:
+        """Squared whitened lengths over d."""
+        y = self.region.to_unit(block.X, scratch).T
+        y -= self.mixture.means[0][:, None]
+        z = whiten(self.mixture.whiteners[0], y)
+        return np.asarray(np.einsum("ij,ij->j", z, z) / len(z))
+
+    @property
+    def value_error(self) -> Array:
+        """Of a product of matrices and a sum of squares: ``docs/proofs/profile.md``, section 4."""
+        d = self.region.d
+        far = sum(float(part[0]) for part in whitened_lengths(self.mixture, self.region))
+        shift = gamma(d + 4) * far / math.sqrt(d)
+        if not shift <= 0.4 * math.sqrt(self.grid[-1]):
+            return np.full(len(self.grid) - 1, math.inf)
+        root = np.sqrt(np.append(self.grid[1:-1], 2 * self.grid[-1]))
+        return np.asarray(shift * (2 * root + shift) + gamma(d + 8) * (root + shift) ** 2)
+
+    def check(self, d: int, private: bool) -> None:
+        """Any one Gaussian: whatever it is, a record adds hats that sum to one."""
+        self.mixture.check(d)
+        conditions.need(len(self.mixture.means) == 1)
+        self.region.check(d)
+        self.check_profile()
+        conditions.need(self.grid[0] >= 0)
+
+
+def most_radii() -> int:
+    """How many numbers a profile has at most."""
+    return MOST_LENGTHS
 
 
 def only_variances(covariance_type: str, d: int) -> bool:

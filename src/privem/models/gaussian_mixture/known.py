@@ -8,22 +8,44 @@ each has better coordinates than the last.
 
 How wrong something may be is itself a guess. Where many numbers are off by more, or less, than it
 says, it is corrected (empirical Bayes), as far as the noise on that is small.
+
+How long records are in whitened coordinates (:class:`Radii`): v = q/d, where q is a record's
+squared length and d the number of columns, is one on average where the Gaussian fits, large in
+heavy tails. Its distribution says how large all variances should be together, and what part of them
+is left where records are clipped. Under a Gaussian v is chi-square over its d degrees of freedom;
+under Student's t it has an F distribution. Those of all sizes and tails are weighed by how well
+they explain a noisy profile of v, and what the profile itself shows takes their place as far as it
+stands out of the noise: point by point, and in far outliers, which no such tail explains.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import lru_cache
 
 import numpy as np
+from scipy.special import betainc
 
+from ...blocks.profile import believed, hats, outliers
 from ...blocks.region import Region
 from ...blocks.shrinkage import soften_each
 from ...tree import Array
 from .model import Mixture
-from .radial import Radii
 
+# Points of the grid of lengths up to four times the average; then one for each doubling.
+LENGTHS = (0.0, 0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0, 4.0)
+MOST_LENGTHS = 60
+# Degrees of freedom of Student's t, the last as good as a Gaussian, and what is believed of them.
+_TAILS = (2.5, 3.0, 4.0, 6.0, 12.0, 400.0)
+_BELIEFS = (0.05, 0.08, 0.12, 0.15, 0.15, 0.45)
+# Average values looked at, in quarters of a doubling: a factor of e either way is nothing special.
+_LEVELS = 2.0 ** np.arange(-6.0, 6.01, 0.25)
+# The most that a background takes from a Gaussian.
+_FEW = 0.05
+# Weights of a background, and rounds of EM for it.
+_LEAST_WEIGHT, _MOST_WEIGHT, _ROUNDS = 0.001, 0.3, 50
 # Variance of a correlation before looking.
 _CORRELATED = 0.1
 # A number may be off by as much as it is large; more only if so many deviations say so.
@@ -34,6 +56,89 @@ _NARROWEST, _OF_NOISE, _OF_DOUBT = 0.02, 0.5, 0.5
 _LEAST = 1e-6
 # Eigenvalues are kept away from zero by this part of the largest that noise alone has.
 _SOFT = 0.7
+
+
+@dataclass(frozen=True)
+class Radii:
+    """A distribution of v over a grid, and how well it is known.
+
+    Parameters
+    ----------
+    grid, shares : array of shape (J + 1,)
+        Points, and the part of all records at each.
+    doubt : array of shape (J + 1,)
+        Variances of the shares.
+    family, belief : array of shape (f, J + 1) and (f,)
+        Profiles of a family of distributions, and how believable each is.
+    """
+
+    grid: Array
+    shares: Array
+    doubt: Array
+    family: Array
+    belief: Array
+
+    @classmethod
+    def read(
+        cls, d: int, grid: Array, counts: Array, deviation: float, count: float, doubt: float
+    ) -> Radii:
+        """From noisy counts; see :func:`privem.blocks.profile.believed`."""
+        family, prior = _student(d, len(grid))
+        found = believed(counts, family, deviation, count, doubt) + prior
+        belief = np.exp(found - found.max())
+        belief /= belief.sum()
+        expected, noise = belief @ family, deviation / count
+        # The mean of two guesses: the family's, as uncertain as it is large, and what was released.
+        trust = expected**2 / (expected**2 + noise**2)
+        shares = np.maximum(expected + trust * (counts / count - expected), 0.0)
+        unknown = trust * noise**2
+        middle = math.exp(float(belief @ np.tile(np.log(_LEVELS), len(_TAILS))))
+        far = outliers(np.where(grid > 2 * middle, counts / count - shares, 0.0), noise)
+        shares = np.where(far, np.maximum(counts / count, 0.0), shares)
+        unknown = np.where(far, noise**2, unknown)
+        total = max(float(shares.sum()), 1e-300)
+        return cls(grid, shares / total, unknown, family, belief)
+
+    @property
+    def level(self) -> float:
+        """The average of v."""
+        return max(float(self.shares @ self.grid), float(self.grid[1]) / 4)
+
+    def scaled(self, factor: float) -> Radii:
+        """If v were divided by so much."""
+        return replace(self, grid=self.grid / factor)
+
+    def above(self, d: int, height: float) -> Radii:
+        """Of those records that a Gaussian explains, above a uniform background.
+
+        By EM for the background's weight and the level of the Gaussian, on the grid. ``height``:
+        logarithm of the density of a Gaussian of level one at its middle, over the background's. A
+        background is for a few records: if it explains more (the ones of a column of zeros and
+        ones), it takes those few that lie furthest out.
+        """
+        level, weight = self.level, _LEAST_WEIGHT
+        owned, explained = self.shares, 1.0
+        for _ in range(_ROUNDS):
+            ratio = (
+                math.log(1 / weight - 1) + height - d / 2 * (math.log(level) + self.grid / level)
+            )
+            owned = self.shares / (1 + np.exp(-np.clip(ratio, -500, 500)))
+            explained = float(owned.sum())
+            weight = float(np.clip(1 - explained, _LEAST_WEIGHT, _MOST_WEIGHT))
+            level = max(float(owned @ self.grid) / max(explained, 1e-300), self.level / 100)
+        if explained < 1 - _FEW:
+            below = np.minimum(np.cumsum(self.shares), 1 - _FEW)
+            return replace(self, shares=np.diff(below, prepend=0.0) / (1 - _FEW))
+        return replace(self, shares=owned / explained)
+
+    def within(self, limit: float) -> tuple[float, float]:
+        """The average of min(v, limit), and how uncertain it is as a part of that of v."""
+        clipped = np.minimum(self.grid, limit)
+        each = (self.family @ clipped) / (self.family @ self.grid)
+        mean = float(self.belief @ each)
+        spread = math.sqrt(max(float(self.belief @ each**2) - mean**2, 0.0))
+        noise = math.sqrt(float(self.doubt @ (self.grid - clipped) ** 2)) / self.level
+        return max(float(self.shares @ clipped), 1e-3 * self.level), min(spread, noise)
 
 
 @dataclass(frozen=True)
@@ -264,3 +369,20 @@ def _factor(squares: Array, variance: Array, doubt: Array, times: float = 1.0) -
     drawn = (before * other + excess) / (1 + other)
     sure = excess - _SURE * error * noise
     return max(min(drawn, _MOST_DOUBT), sure, _NARROWEST * before) / before
+
+
+@lru_cache(maxsize=32)
+def _student(d: int, points: int) -> tuple[Array, Array]:
+    """Profiles of Student's t of all tails and levels, and the logarithm of prior beliefs."""
+    grid = np.array([*LENGTHS, *(4 * 2.0 ** np.arange(1, points - len(LENGTHS) + 1))])
+    below, belief = [], []
+    for tail, share in zip(_TAILS, _BELIEFS, strict=True):
+        mean = tail / (tail - 2)
+        for level in _LEVELS:
+            # v / level is F / E F, with F of d and tail degrees of freedom: a function of beta's.
+            x = grid * mean / level
+            b = d * x / (d * x + tail)
+            above = x / mean * (1 - betainc(d / 2, tail / 2, b))
+            below.append(level * (betainc(d / 2 + 1, tail / 2 - 1, b) + above))
+            belief.append(math.log(share) - 0.5 * math.log(level) ** 2)
+    return hats(np.array(below), grid), np.array(belief)
