@@ -21,7 +21,6 @@ from privem import (
     private_mean,
 )
 from privem.accounting import epsilon as price
-from privem.blocks.ends import cell_widths, ends, places, radius
 from privem.blocks.histograms import (
     CELLS,
     HALF_OCTAVES,
@@ -32,6 +31,7 @@ from privem.blocks.histograms import (
     PlaceQuery,
     edge,
 )
+from privem.bounds import cell_widths, ends, places, radius
 from privem.core import Block, Scratch
 from privem.federation import Federation, Party
 from privem.ground import Preamble

@@ -25,6 +25,7 @@ LEVELS = {
     "budget": 2.5,
     "bounds": 2.55,
     "ground": 2.6,
+    "norms": 2.65,  # replaces the bounds of a ground
     "local": 2.6,
     "ledger": 3,
     "fit": 4,

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 __version__ = "0.1.0.dev0"
 
 if TYPE_CHECKING:
-    from .bounds import BoundsNotFound as BoundsNotFound
     from .estimator.score import private_scores as private_scores
     from .estimator.store import ModelFileError as ModelFileError
     from .estimator.store import load as load
@@ -30,11 +29,12 @@ if TYPE_CHECKING:
         SymmetricRegressionMixture as SymmetricRegressionMixture,
     )
     from .models.table_mixture.estimator import TableMixture as TableMixture
+    from .parameters import BoundsNotFound as BoundsNotFound
     from .schema import Schema as Schema
 else:
     # Where public names that are not models come from. Models are found in their folders.
     _HOMES = {
-        "BoundsNotFound": "bounds",
+        "BoundsNotFound": "parameters",
         "ModelFileError": "estimator.store",
         "PrivacyCompositionWarning": "estimator.warnings",
         "PrivateMean": "models.mean.estimator",

@@ -20,7 +20,6 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from .bounds import BoundsNotFound
 from .budget import Funded, PrivatePlan, Terms
 from .core import Plan, Release, Source, Stage
 from .data.sums import effective_threads, one_blas_thread
@@ -28,7 +27,7 @@ from .estimator.uncertainty import Played
 from .estimator.warnings import advise, at_end, count_fit
 from .local import Rounds
 from .meter import Meter, Statement
-from .parameters import check_all_sizes
+from .parameters import BoundsNotFound, check_all_sizes
 from .run import Tape, run
 
 Result = TypeVar("Result")

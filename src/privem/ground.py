@@ -1,8 +1,7 @@
 """What every private fit stands on: how many records there are, and where they lie.
 
 :class:`Preamble` releases the count, unless it is public, and finds bounds that nobody gave by
-noisy histograms (:mod:`privem.bounds`), paid out of the budget. :class:`NormBounds` finds balls
-about the origin instead, for models that need no more.
+noisy histograms (:mod:`privem.bounds`), paid out of the budget.
 """
 
 from __future__ import annotations
@@ -16,15 +15,15 @@ from scipy.special import ndtri
 
 from .blocks.histograms import MOST_ROWS, CountQuery
 from .blocks.region import Region
-from .bounds import TARGET, Wanted, ball_parts, balls, box, box_parts
+from .bounds import box, box_parts
 from .budget import WHERE_PURE, Allowance, Part, Terms
 from .core import Release, Stage
 from .noise.discrete import Discrete
+from .parameters import Wanted
 from .run import given, held
 from .tree import Array
 
 State = TypeVar("State")
-
 _COUNT_SHARE = 0.01
 # A count this many deviations of its noise high is of records.
 _EVIDENCE = 2.0
@@ -226,56 +225,3 @@ class Preamble:
         # rounding and discrete tails. Proof: docs/proofs/release.md, section 6.
         tail = 2.0**-20 - float(ndtri(allowance.failure))
         return max(noisy + 4 * self.cap_weight + slack + spread * tail, 1.0)
-
-
-@dataclass(frozen=True)
-class NormBounds:
-    """Regions of the features and of a target; those nobody gave are balls about the origin.
-
-    Their radii are found from a histogram of norms, of the features and of the target.
-
-    Parameters
-    ----------
-    region, target : Region or None
-        As given.
-    widths : tuple of int
-        How many columns each has: ``(d,)``, or ``(d, 1)`` where there is a target.
-    """
-
-    region: Region | None
-    target: Region | None
-    widths: tuple[int, ...]
-
-    @property
-    def needed(self) -> bool:
-        """Whether there is anything to find."""
-        return any(given is None for given in self._given())
-
-    def _given(self) -> list[Region | None]:
-        return [self.region, self.target][: len(self.widths)]
-
-    def parts(self, share: float) -> list[Part]:
-        """The parts of the allowance spent here."""
-        return ball_parts(len(self.widths), share) if self.needed else []
-
-    def stages(self, ground: Ground) -> Generator[Stage, Release[Any], Ground]:
-        """Generate the stages; the ground with these regions in place of its own."""
-        return replace((yield from given(self._found(ground))), count=ground.count)
-
-    def _found(self, ground: Ground) -> Generator[Stage, Release[Any], Ground]:
-        regions, outside = self._given(), None
-        if self.needed:
-            parts = ("the features", TARGET)[: len(regions)]
-            lacks = [region is None for region in regions]
-            about = (ground.count, ground.weighted, ground.rows, ground.excess)
-            wanted = Wanted(parts, lacks, *about, noun="")
-            known = np.array([0.0 if region is None else region.radius for region in regions])
-            found = yield from balls(wanted, self.widths, known, ground.allowance)
-            regions = [
-                region or Region.around_origin(radius, d)
-                for region, radius, d in zip(regions, found.high.tolist(), self.widths, strict=True)
-            ]
-            outside = found.outside
-        assert regions[0] is not None
-        target = regions[1] if len(regions) > 1 else None
-        return replace(ground, region=regions[0], target=target, outside=outside)

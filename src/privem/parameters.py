@@ -1,9 +1,14 @@
-"""Checks of parameters, made in ``fit`` before any row is read, and what ``bounds`` mean."""
+"""Checks of parameters, made in ``fit`` before any row is read, and what ``bounds`` mean.
+
+:func:`region_of` makes a region of bounds that were given. :class:`Wanted` says which bounds nobody
+gave, and :class:`BoundsNotFound` that a fit could not find them (:mod:`privem.bounds`).
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any
 
@@ -14,6 +19,9 @@ from .blocks.region import Region
 from .data.values import for_columns
 from .linalg import LARGEST, SMALLEST
 from .tree import Array
+
+# What messages call a target.
+TARGET = "the target"
 
 
 def check_int(name: str, value: Any, low: int) -> int:
@@ -225,3 +233,99 @@ def _refuse_two_readings(bounds: Any, low: Array, high: Array) -> None:
         f"from {c} to {d}. Say which: bounds=([low, low], [high, high]), a tuple of two lists, or "
         "by column name, bounds={'first': (low, high), 'second': (low, high)}"
     )
+
+
+class BoundsNotFound(ValueError):
+    """A private fit has stopped: bounds or categories that nobody gave could not be found.
+
+    It says so from what was released, and has released nothing else.
+
+    Parameters
+    ----------
+    message : str
+    columns : tuple of str
+        Those without bounds or categories.
+    spent, delta : float
+        What the releases so far cost: epsilon, at delta.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import privem
+    >>> try:
+    ...     privem.KMeans(2).fit(np.random.default_rng(0).normal(size=(300, 2)))
+    ... except privem.BoundsNotFound as problem:
+    ...     problem.columns, 0 < problem.spent < 0.1
+    (('0', '1'), True)
+    """
+
+    def __init__(
+        self,
+        message: str,
+        columns: tuple[str, ...] = (),
+        spent: float = math.nan,
+        delta: float = math.nan,
+    ) -> None:
+        super().__init__(message)
+        self.columns, self.spent, self.delta = columns, spent, delta
+
+    def costing(self, spent: float, delta: float) -> BoundsNotFound:
+        """The same, and what it cost."""
+        cost = (
+            f"what was released so far cost epsilon = {spent:.4g} at delta = {delta:g}, and what "
+            "another fit costs adds to both"
+            if spent > 0
+            else "nothing was released"
+        )
+        return type(self)(f"{self}. The fit has stopped; {cost}", self.columns, spent, delta)
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What bounds are for; all of it is public.
+
+    Parameters
+    ----------
+    columns : sequence of str
+        A name for each column, or for each part of the columns.
+    found : sequence of bool
+        Which of them have to be found.
+    records : float
+        How many there are.
+    weighted : bool
+        Whether that is a sum of weights, which does not tell.
+    rows : float
+        A bound on their number.
+    excess : float
+        How many times the noise that is charged sums have.
+    noun : str
+        What messages say before the names.
+    give : str
+        The parameter that would have said it.
+    """
+
+    columns: Sequence[str]
+    found: Sequence[bool]
+    records: float
+    weighted: bool
+    rows: float
+    excess: float = 1.0
+    noun: str = "column"
+    give: str = "bounds="
+
+    def missing(self, lacks: NDArray[np.bool_]) -> tuple[str, ...]:
+        """Those columns that have to be found and lack something."""
+        each = zip(self.columns, self.found, lacks, strict=True)
+        return tuple(name for name, wanted, lacking in each if wanted and lacking)
+
+    def instead(self, columns: Sequence[str]) -> str:
+        """What to do where some of them are not found."""
+        give = [] if list(columns) == [TARGET] else [self.give]
+        give += ["target_bounds="] if TARGET in columns else []
+        return f"give {' and '.join(give)}, or use more records or a larger epsilon"
+
+    def named(self, columns: Sequence[str]) -> str:
+        """Some of them, for a message."""
+        noun = f"{self.noun}{'s' * (len(columns) > 1)} " if self.noun else ""
+        more = f" and {len(columns) - 10} more" * (len(columns) > 10)
+        return noun + ", ".join(columns[:10]) + more

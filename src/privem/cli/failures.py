@@ -97,7 +97,7 @@ def _words(error: Exception) -> str:
     if isinstance(error, OSError) and error.strerror:
         where = f": {os.fspath(error.filename)!r}" if error.filename else ""
         return f"{error.strerror}{where}"
-    from ..bounds import BoundsNotFound
+    from ..parameters import BoundsNotFound
     from .console import in_options
 
     text = str(error) or type(error).__name__

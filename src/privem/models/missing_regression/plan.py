@@ -14,9 +14,10 @@ from ...blocks.shrinkage import clip_radius, james_stein, operator_noise, soften
 from ...budget import Allowance, Part
 from ...core import Release, Stage
 from ...em import ExactEM, Fit, PrivateEM, gains_less
-from ...ground import Ground, NormBounds, Preamble
+from ...ground import Ground, Preamble
 from ...linalg import smat
 from ...noise.exact import Exact
+from ...norms import NormBounds
 from ...run import held
 from ...tree import Array
 from ..symmetric.gradient_em import GradientSettings, em_noise, iteration_noise

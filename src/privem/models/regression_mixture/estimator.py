@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
 from ...blocks.region import Region
-from ...bounds import TARGET
 from ...budget import Terms
 from ...core import Block, Scratch
 from ...data.table import Table
@@ -20,7 +19,7 @@ from ...estimator.density import OfBlock, TargetDensity, log_sums, shares
 from ...estimator.inits import given_weights
 from ...estimator.warnings import say_alike, say_few
 from ...ground import Preamble, PrivateFit
-from ...parameters import check_array_shape, check_float, check_int, check_one_start
+from ...parameters import TARGET, check_array_shape, check_float, check_int, check_one_start
 from ...tree import Array
 from .model import Regressions
 from .plan import Lines, PrivateRegressionsPlan, RegressionMixturePlan

@@ -13,7 +13,8 @@ from ...data.table import Table
 from ...em import Fit
 from ...estimator.base import Estimator
 from ...estimator.warnings import say_few
-from ...ground import NormBounds, Preamble
+from ...ground import Preamble
+from ...norms import NormBounds
 from ...parameters import check_array_shape, check_float, check_int, check_option, check_sizes
 from ...tree import Array
 from .gradient_em import GradientSettings

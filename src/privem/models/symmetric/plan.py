@@ -15,8 +15,9 @@ from ...blocks.moments import FramePlan
 from ...budget import Allowance, Part
 from ...core import Release, Stage
 from ...em import ExactEM, Fit, PrivateEM, gains_less
-from ...ground import Ground, NormBounds, Preamble, PrivateFit
+from ...ground import Ground, Preamble, PrivateFit
 from ...linalg import positive
+from ...norms import NormBounds
 from ...run import given, held
 from ...tree import Array
 from .gradient_em import ClippedEM, GradientSettings, em_noise, iteration_noise

@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from ...blocks.thresholds import Thresholded, ValuesQuery
-from ...bounds import BoundsNotFound, Wanted, box, box_parts, estimated
+from ...bounds import box, box_parts, estimated
 from ...budget import Part
 from ...core import Block, Group, Release, Scratch, Stage
 from ...data.cells import Cells
@@ -25,6 +25,7 @@ from ...data.columns import MOST_CATEGORIES, Column, category_key
 from ...data.grid import MOST_CELLS
 from ...data.raw import Cut, is_open
 from ...ground import Ground
+from ...parameters import BoundsNotFound, Wanted
 from ...schema import Schema
 from .tables import CellCountsQuery, TablesQuery
 
