@@ -8,7 +8,6 @@ import pytest
 
 LEVELS = {
     "files": 0,
-    "tree": 0,
     "linalg": 0,
     "kernels": 0,
     "core": 1,
@@ -129,14 +128,14 @@ def test_imports_point_down(root):
 @pytest.mark.parametrize(
     ("path", "text", "complaint"),
     [
-        ("privem/tree.py", "from .core import Block", "above"),
-        ("privem/tree.py", "import privem.models.kmeans.estimator", "above"),
+        ("privem/linalg.py", "from .core import Block", "above"),
+        ("privem/linalg.py", "import privem.models.kmeans.estimator", "above"),
         ("privem/core.py", "from . import blocks", "above"),
         ("privem/core.py", "def f():\n    from privem.run import run", "above"),
         ("privem/noise/exact.py", "from ..data.sums import ArrayRows", "sibling"),
         ("privem/accounting/deep/er.py", "from ...noise import exact", "sibling"),
         ("privem/noise/__init__.py", "from ..data.sums import ArrayRows", "sibling"),
-        ("privem/run.py", "from .tree import Array", "only"),
+        ("privem/run.py", "from .linalg import Array", "only"),
         ("privem/blocks/region.py", "from ..models.kmeans import model", "above"),
         ("privem/novel.py", "import numpy", "unknown module 'novel'"),
         ("privem/models/kmeans/model.py", "from ...novel import thing", "no level"),
@@ -161,7 +160,7 @@ def test_a_planted_violation_is_caught(path, text, complaint):
             "privem/models/gaussian_mixture/plan.py",
             "from ..noise.exact import Exact\nfrom ..models import kmeans",
         ),
-        ("privem/kernels/whitened.py", "from ..tree import Array"),
+        ("privem/kernels/whitened.py", "from ..linalg import Array"),
         ("privem/cli/main.py", "from .. import GaussianMixture, __version__"),
         ("privem/demo.py", "def f():\n    import matplotlib"),
         ("privem/demo.py", "if TYPE_CHECKING:\n    from torch import Tensor"),

@@ -112,7 +112,7 @@ def test_the_server_only_sums(name):
         server.add(one)
     release = server.release()
     (spent,) = stage.noise.price(stage.query)
-    from privem.tree import ravel
+    from privem.linalg import ravel
 
     np.testing.assert_array_equal(ravel(release.statistics), np.sum(sent, axis=0) * spent.grid)
     assert server.people == 40

@@ -18,7 +18,7 @@ from privem.budget import Allowance, Part
 from privem.core import Block, Scratch, Stage
 from privem.data import ArrayRows, read_file
 from privem.data.table import Table
-from privem.linalg import smat
+from privem.linalg import ravel, smat
 from privem.local import Crowd, OnDevices, Personal, Rounds, Server, message, messages
 from privem.models.categorical_mixture.model import ClassQuery
 from privem.models.categorical_mixture.pairs import PairsQuery
@@ -29,7 +29,6 @@ from privem.models.regression_mixture.model import Bounded, RegressionQuery, Reg
 from privem.models.table_mixture.tables import CellCountsQuery, TablesQuery, all_pairs
 from privem.noise.discrete import Discrete
 from privem.run import Record, Recorded, run
-from privem.tree import ravel
 
 from .models.test_latent_sensitivity import classes_of, codes_of, regressions_of
 from .models.test_replay import same

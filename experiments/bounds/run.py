@@ -41,7 +41,7 @@ from privem.core import Block, Release, Scratch, Stage
 from privem.data.table import People
 from privem.fit import fund, pay
 from privem.ground import Ground, Preamble
-from privem.tree import map_leaves
+from privem.linalg import map_leaves
 
 DELTA, ROWS, MOST = 1e-6, 10_000, 200_000
 DIMENSIONS, EPSILONS, LEVELS = (4, 10, 30), (0.1, 0.5, 1.0, 4.0), (0.1, 0.03, 0.01, 0.004, 0.0004)

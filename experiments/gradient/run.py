@@ -36,7 +36,7 @@ import numpy as np
 from privem import MissingCovariateRegression, SymmetricMixture, SymmetricRegressionMixture
 from privem.accounting.registry import mu_for
 from privem.kernels.robust import robust_rows
-from privem.tree import Scratch
+from privem.linalg import Scratch
 
 DELTA, ZETA, STEPS, MISSING, CLIP = 1e-6, 0.05, (5, 10, 20), 0.1, 1.0
 KINDS: dict[str, Any] = {

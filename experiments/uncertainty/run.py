@@ -33,9 +33,9 @@ import privem
 from privem.core import Release, Source, Stage
 from privem.estimator.warnings import at_end
 from privem.fit import fund
+from privem.linalg import map_leaves
 from privem.noise.exact import Exact
 from privem.run import run
-from privem.tree import map_leaves
 
 EPSILONS = (0.3, 1.0, 4.0)
 N, D, LEAST = 5000, 4, 0.85

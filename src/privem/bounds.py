@@ -54,8 +54,8 @@ from .blocks.histograms import (
 )
 from .budget import Allowance, Part
 from .core import Release, Stage
+from .linalg import Array
 from .parameters import BoundsNotFound, Wanted
-from .tree import Array
 
 # Of the budget: half octaves about zero, the place of the bulk, half octaves about that, and how
 # many records lie outside of what was found.

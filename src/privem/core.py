@@ -18,7 +18,7 @@ from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, Protocol, TypeVar
 
-from .tree import Array, Scratch, ravel
+from .linalg import Array, Scratch, ravel
 
 __all__ = [
     "Array",
@@ -60,7 +60,7 @@ class Query(Protocol[Statistics_co]):
     """What is summed per record. Public: a frozen value that knows the current parameters.
 
     Calling it on a block gives the block's sum, a frozen dataclass of arrays (see
-    :mod:`privem.tree`). Sums over blocks add up to the sum over their union, however rows are
+    :mod:`privem.linalg`). Sums over blocks add up to the sum over their union, however rows are
     split: that is what a source, a cluster or a federation relies on.
 
     A query that a federation may send to its parties also says which of its fields are sent

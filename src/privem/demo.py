@@ -18,12 +18,12 @@ import polars as pl
 from sklearn.exceptions import ConvergenceWarning
 
 from .datasets import make_people
+from .linalg import Array
 from .models.gaussian_mixture.estimator import GaussianMixture
 from .models.table_mixture.estimator import TableMixture
 from .models.table_mixture.imputing import known_cells
 from .report import MissingExtra, Shares, draw_pairs, draw_tables, write_records
 from .schema import Schema
-from .tree import Array
 
 COMPONENTS, EPSILON = 5, 1.0
 

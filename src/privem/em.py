@@ -16,9 +16,9 @@ from typing import Any, Generic, Protocol, Self, TypeVar
 import numpy as np
 
 from .core import ExactModel, Model, Noise, Release, Stage
+from .linalg import Array, map_leaves
 from .noise.exact import Exact
 from .run import held
-from .tree import Array, map_leaves
 
 State = TypeVar("State")
 

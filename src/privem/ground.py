@@ -18,10 +18,10 @@ from .blocks.region import Region
 from .bounds import box, box_parts
 from .budget import WHERE_PURE, Allowance, Part, Terms
 from .core import Release, Stage
+from .linalg import Array
 from .noise.discrete import Discrete
 from .parameters import Wanted
 from .run import given, held
-from .tree import Array
 
 State = TypeVar("State")
 _COUNT_SHARE = 0.01

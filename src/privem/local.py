@@ -48,8 +48,8 @@ from .budget import Allowance, Part, Terms
 from .core import Block, Group, Plan, Release, Rows, Scratch, Stage
 from .data.sampling import cell_rows, fresh_key
 from .data.sums import contributions
+from .linalg import Array, map_leaves, ravel, unravel
 from .noise.discrete import Discrete, encode
-from .tree import Array, map_leaves, ravel, unravel
 
 Result = TypeVar("Result")
 

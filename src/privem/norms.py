@@ -22,9 +22,9 @@ from .bounds import Found, radius, refuse_few, refuse_lost, share_outside
 from .budget import Allowance, Part
 from .core import Release, Stage
 from .ground import Ground
+from .linalg import Array
 from .parameters import TARGET, Wanted
 from .run import given
-from .tree import Array
 
 # Of what balls may spend.
 _BALLS = {"norms": 0.8, "outside": 0.2}

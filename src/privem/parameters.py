@@ -17,8 +17,7 @@ from numpy.typing import NDArray
 
 from .blocks.region import Region
 from .data.values import for_columns
-from .linalg import LARGEST, SMALLEST
-from .tree import Array
+from .linalg import LARGEST, SMALLEST, Array
 
 # What messages call a target.
 TARGET = "the target"

@@ -13,6 +13,7 @@ from privem.blocks.histograms import NormQuery
 from privem.blocks.region import Region
 from privem.blocks.robust_mean import RobustMeanQuery
 from privem.core import Block, Scratch
+from privem.linalg import ravel
 from privem.models.missing_regression.query import MissingCovariateGradient
 from privem.models.symmetric.query import (
     DirectionsQuery,
@@ -20,7 +21,6 @@ from privem.models.symmetric.query import (
     SymmetricGradient,
     SymmetricRegressionGradient,
 )
-from privem.tree import ravel
 
 from ..models.test_sensitivity import (
     NEIGHBOURS,

@@ -22,9 +22,9 @@ from privem.blocks.profile import (
 )
 from privem.blocks.region import Region
 from privem.core import Block, Scratch
+from privem.linalg import Array
 from privem.models.gaussian_mixture.frame import RadialQuery
 from privem.models.gaussian_mixture.model import Mixture
-from privem.tree import Array
 
 NEIGHBOURS = {"add-remove": 1.0, "replace-one": math.sqrt(2.0)}
 

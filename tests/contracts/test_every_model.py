@@ -28,8 +28,8 @@ from privem.data.sums import finite_sums
 from privem.data.values import quietly
 from privem.declaration import declarations
 from privem.federation.wire.queries import check_query
+from privem.linalg import add, leaves, map_leaves, ravel, unravel
 from privem.schema import Schema
-from privem.tree import add, leaves, map_leaves, ravel, unravel
 
 from ..examples import (
     every_model,

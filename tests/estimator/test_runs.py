@@ -227,8 +227,8 @@ def test_memory_layout_and_precision_of_the_input_do_not_matter(estimator, tmp_p
 
 
 def test_random_shares_belong_to_the_row_not_to_its_block():
+    from privem.linalg import Scratch
     from privem.models.gaussian_mixture.model import AssignedQuery
-    from privem.tree import Scratch
 
     query = AssignedQuery("diag", np.zeros(D), np.zeros((K, D)), seed=9)
     whole = query(Block(X), Scratch()).count

@@ -22,13 +22,13 @@ from privem.blocks.region import Background, Region
 from privem.core import Block, Scratch
 from privem.data import read_file
 from privem.federation import Federation, Party
+from privem.linalg import ravel
 from privem.meter import Statement
 from privem.models.categorical_mixture.model import Classes, ClassLogDensity
 from privem.models.gaussian_mixture.density import GaussianLogDensity
 from privem.models.gaussian_mixture.model import Mixture
 from privem.models.poisson_mixture.model import PoissonLogDensity, Poissons
 from privem.run import Record, Recorded, run
-from privem.tree import ravel
 
 TYPES = ("full", "tied", "diag", "spherical")
 NEIGHBOURS = ("add-remove", "replace-one")

@@ -15,9 +15,9 @@ from privem import CategoricalMixture, FactorAnalysis, GaussianMixture, KMeans, 
 from privem.core import Release, Stage
 from privem.estimator import uncertainty
 from privem.estimator.warnings import at_end
+from privem.linalg import map_leaves
 from privem.noise.exact import Exact
 from privem.run import NotAsRecorded, run
-from privem.tree import map_leaves
 
 from ..examples import every_model, fit, private
 

@@ -15,12 +15,12 @@ from privem.blocks.krylov import ProductsQuery, krylov
 from privem.blocks.moments import MANY_COLUMNS
 from privem.core import Block
 from privem.data import LocalSource, read_rows
+from privem.linalg import Scratch
 from privem.models.factor_analysis.plan import CovariancePlan
 from privem.models.gaussian_mixture import plan as mixture_plan
 from privem.models.kmeans import plan as kmeans_plan
 from privem.models.kmeans.plan import KMeansPlan
 from privem.run import Record, Recorded, run
-from privem.tree import Scratch
 
 MB = 2**20
 WIDE = 3 * MANY_COLUMNS

@@ -17,9 +17,9 @@ from typing import Any
 import numpy as np
 
 from privem.core import Release, Stage
+from privem.linalg import ravel, unravel
 from privem.meter import Statement
 from privem.run import _in_use
-from privem.tree import ravel, unravel
 
 from .cases import Case, data
 

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from privem.core import Release, Stage
-from privem.tree import ravel
+from privem.linalg import ravel
 
 from .cases import CASES, Case
 from .recording import FOLDER, answering, fitted, outcome, read

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from privem.kernels.robust import ERROR, TOP, robust_bound, robust_rows, smoothed_truncation
-from privem.tree import Scratch
+from privem.linalg import Scratch
 
 
 def exact(a: float, b: float) -> float:

@@ -17,12 +17,12 @@ from privem.blocks.sensitivity import MomentWeights
 from privem.core import Block, Stage
 from privem.data import LocalSource, kinds, read_file, read_rows
 from privem.data.persons import per_person
+from privem.linalg import ravel
 from privem.models.factor_analysis.query import BoundedMomentsQuery
 from privem.models.gaussian_mixture.model import Mixture
 from privem.models.gaussian_mixture.query import BoundedQuery
 from privem.models.kmeans.query import BoundedClusterQuery
 from privem.noise.discrete import Discrete
-from privem.tree import ravel
 
 ESTIMATORS = [
     GaussianMixture(2, epsilon=1.0, n_iter=3),

@@ -16,12 +16,12 @@ from privem.blocks.moments import FramePlan
 from privem.core import Block, Release, Scratch
 from privem.data import LocalSource, read_rows
 from privem.em import ExactEM
+from privem.linalg import add, leaves, map_leaves, unravel
 from privem.models.gaussian_mixture.m_step import GaussianMixtureModel, Prior
 from privem.models.gaussian_mixture.model import COVARIANCE_TYPES, Mixture
 from privem.models.kmeans.model import Clusters, KMeansModel
 from privem.noise import Exact
 from privem.run import run
-from privem.tree import add, leaves, map_leaves, unravel
 
 
 def usual_prior(d):

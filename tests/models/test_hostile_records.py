@@ -33,11 +33,10 @@ from privem.data.sums import finite_sums
 from privem.data.values import quietly
 from privem.declaration import declarations, declared
 from privem.federation import Federation, Party
-from privem.linalg import LARGEST, SMALLEST
+from privem.linalg import LARGEST, SMALLEST, ravel
 from privem.local import messages
 from privem.noise import discrete
 from privem.noise.discrete import Discrete
-from privem.tree import ravel
 
 N = 60
 MANY = 20_000  # so that bounds can be found

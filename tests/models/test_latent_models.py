@@ -18,12 +18,12 @@ from privem.blocks.shrinkage import clip_radius
 from privem.core import Block, Release, Scratch
 from privem.data import LocalSource, read_rows
 from privem.em import ExactEM
+from privem.linalg import add, leaves, map_leaves, ravel, unravel
 from privem.models.categorical_mixture.model import CategoricalModel, Classes
 from privem.models.missing_regression.model import MissingCovariateModel
 from privem.models.regression_mixture.model import Bounded, RegressionMixtureModel, Regressions
 from privem.models.symmetric.model import Symmetric
 from privem.run import Record, Recorded, run
-from privem.tree import add, leaves, map_leaves, ravel, unravel
 
 from .test_framed_models import anything, assert_same_sums, seeds
 

@@ -13,6 +13,7 @@ from privem.blocks.region import Region
 from privem.blocks.sensitivity import MomentWeights
 from privem.blocks.shrinkage import clip_radius
 from privem.core import Block, Scratch
+from privem.linalg import ravel
 from privem.models.categorical_mixture.model import Classes, ClassLogDensity, ClassQuery
 from privem.models.categorical_mixture.pairs import PairsQuery
 from privem.models.missing_regression.query import ObservedMomentsQuery, ScalesQuery
@@ -24,7 +25,6 @@ from privem.models.regression_mixture.model import (
     RegressionQuery,
     Regressions,
 )
-from privem.tree import ravel
 
 from .test_sensitivity import NEIGHBOURS, nasty, region_of, seeds, vectors, worst
 

@@ -14,13 +14,12 @@ from privem.blocks.sensitivity import MomentWeights
 from privem.blocks.shrinkage import clip_radius
 from privem.core import Block, Scratch
 from privem.kernels.whitened import raised
-from privem.linalg import symmetric_pairs
+from privem.linalg import RunningSum, ravel, symmetric_pairs
 from privem.models.factor_analysis.query import BoundedMomentsQuery
 from privem.models.gaussian_mixture.model import Mixture
 from privem.models.gaussian_mixture.query import BoundedQuery
 from privem.models.gaussian_mixture.rounding import CAP
 from privem.models.kmeans.query import BoundedClusterQuery
-from privem.tree import RunningSum, ravel
 
 LONG = np.longdouble
 TYPES = ("full", "tied", "diag", "spherical")

@@ -13,11 +13,11 @@ from privem.blocks.region import Region
 from privem.blocks.sensitivity import MomentWeights
 from privem.blocks.shrinkage import clip_radius
 from privem.core import Block, Scratch
+from privem.linalg import ravel
 from privem.models.factor_analysis.query import BoundedMomentsQuery
 from privem.models.gaussian_mixture.model import Mixture
 from privem.models.gaussian_mixture.query import RECIPES, BoundedQuery
 from privem.models.kmeans.query import KMEANS_RECIPES, BoundedClusterQuery, whitened_weights
-from privem.tree import ravel
 
 TYPES = ("full", "tied", "diag", "spherical")
 NEIGHBOURS = ("add-remove", "replace-one")

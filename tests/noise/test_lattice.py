@@ -18,11 +18,11 @@ from privem.budget import Allowance, Part
 from privem.core import Block, Group, Scratch, Stage
 from privem.data import LocalSource, read_rows
 from privem.ground import Preamble
+from privem.linalg import Array, ravel
 from privem.meter import BudgetExceeded, Meter
 from privem.noise.discrete import Discrete
 from privem.noise.exact import Exact
 from privem.run import run
-from privem.tree import Array, ravel
 
 
 @dataclass(frozen=True)

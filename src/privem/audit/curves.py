@@ -15,7 +15,7 @@ import numpy as np
 from scipy.special import log_ndtr, ndtr, ndtri
 
 from ..core import Spent
-from ..tree import Array
+from ..linalg import Array
 
 
 def dearest_cell(groups: Iterable[Spent]) -> list[Spent]:

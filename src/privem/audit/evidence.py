@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from scipy.special import betaincinv, ndtri
 
-from ..tree import Array
+from ..linalg import Array
 from .curves import Claim
 from .report import Finding
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from ..core import Release, Stage
 from ..estimator.verbose import watching
-from ..tree import ravel
+from ..linalg import ravel
 from .curves import Claim, dearest_cell, mu_at
 from .evidence import Evidence, judge
 from .neighbours import Dataset

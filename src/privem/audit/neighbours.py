@@ -19,7 +19,7 @@ from sklearn.utils import get_tags
 from ..data import ArrayRows, LocalSource
 from ..data.persons import owners, per_person
 from ..declaration import declared
-from ..tree import Array
+from ..linalg import Array
 
 _RELATIONS = ("add-remove", "replace-one")
 

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from ..core import Noise, Query, Spent
+from ..linalg import Array, ravel
 from ..noise.discrete import Discrete
-from ..tree import Array, ravel
 from .curves import Claim, multiplier
 from .evidence import Evidence, judge
 from .neighbours import Dataset

@@ -23,8 +23,8 @@ from sklearn.base import clone
 
 from ..core import Group, Noise, Release, Stage
 from ..data import LocalSource
+from ..linalg import Array, map_leaves, ravel
 from ..run import Recorded
-from ..tree import Array, map_leaves, ravel
 from .fits import Transcript, watched_fit
 from .neighbours import Dataset
 from .releases import Layout, exact_sum, random_sum

@@ -18,8 +18,7 @@ from typing import Generic, TypeVar
 import numpy as np
 
 from ..core import Block, Scratch
-from ..linalg import svec, symmetric_pairs, symmetric_scale
-from ..tree import Array
+from ..linalg import Array, svec, symmetric_pairs, symmetric_scale
 from . import conditions
 from .region import Region
 from .sensitivity import capped

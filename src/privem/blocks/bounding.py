@@ -37,8 +37,7 @@ from scipy.stats import chi
 
 from ..core import Scratch
 from ..kernels.robust import ERROR, robust_bound, robust_rows
-from ..linalg import gamma
-from ..tree import Array
+from ..linalg import Array, gamma
 from . import conditions
 
 VECTOR, PRODUCT = "vector", "product"

@@ -15,8 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from ..linalg import LARGEST, SMALLEST
-from ..tree import Array
+from ..linalg import LARGEST, SMALLEST, Array
 
 # More than any plan asks for, and few enough to hold.
 MOST_NUMBERS = 2**22

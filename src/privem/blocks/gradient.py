@@ -19,8 +19,7 @@ from typing import ClassVar
 import numpy as np
 
 from ..core import Block, Group, Scratch
-from ..linalg import gamma
-from ..tree import Array
+from ..linalg import Array, gamma
 from . import conditions
 from .bounded_sums import BoundedSum, Cell, InRegion
 from .bounding import Bounding

@@ -24,8 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..core import Block, Group, Scratch
-from ..linalg import U
-from ..tree import Array
+from ..linalg import Array, U
 from . import conditions
 from .conditions import need, shaped
 from .sensitivity import UP, capped, moved

@@ -20,8 +20,8 @@ import numpy as np
 
 from ..core import Block, Release, Scratch, Stage
 from ..kernels.nearest import nearest, nearest_block_rows
+from ..linalg import Array
 from ..noise.exact import Exact
-from ..tree import Array
 from . import conditions
 from .region import farthest
 

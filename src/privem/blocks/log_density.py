@@ -45,8 +45,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..core import Block, Group, Scratch
-from ..linalg import gamma
-from ..tree import Array
+from ..linalg import Array, gamma
 from . import conditions
 from .histograms import Histogram
 from .robust_mean import MeanSums

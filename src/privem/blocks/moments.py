@@ -14,9 +14,8 @@ from typing import Any
 import numpy as np
 
 from ..core import Block, Release, Scratch, Stage
-from ..linalg import smat, svec
+from ..linalg import Array, smat, svec
 from ..noise.exact import Exact
-from ..tree import Array
 from . import conditions
 from .region import farthest
 

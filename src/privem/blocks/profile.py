@@ -52,8 +52,7 @@ import numpy as np
 from scipy.special import ndtr
 
 from ..core import Block, Group, Scratch
-from ..linalg import SMALLEST, gamma
-from ..tree import Array
+from ..linalg import SMALLEST, Array, gamma
 from . import conditions
 from .region import Region
 from .sensitivity import capped, one_group

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ..core import Scratch
-from ..tree import Array, short_buffers
+from ..linalg import Array, short_buffers
 from . import conditions
 from .conditions import need
 

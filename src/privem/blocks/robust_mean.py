@@ -29,8 +29,7 @@ import numpy as np
 
 from ..core import Block, Group, Scratch
 from ..kernels.robust import TOP
-from ..linalg import gamma
-from ..tree import Array
+from ..linalg import Array, gamma
 from . import conditions
 from .bounded_sums import BoundedSum, Cell, check_weights
 from .bounding import Bounding, Clip, Robust

@@ -73,7 +73,7 @@ from typing import Any
 import numpy as np
 
 from ..core import Group
-from ..tree import Array
+from ..linalg import Array
 from . import conditions
 from .region import Region
 

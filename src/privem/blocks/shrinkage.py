@@ -24,7 +24,7 @@ import numpy as np
 from scipy.optimize import isotonic_regression
 from scipy.stats import chi2
 
-from ..tree import Array
+from ..linalg import Array
 
 _WIDEST = 1e4  # clip radius squared, over the least one
 

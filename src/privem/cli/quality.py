@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 from ..core import Block, Release, Scratch
 from ..data import Policy, open_table
 from ..data.mixed import open_columns
+from ..linalg import Array
 from ..models.table_mixture.tables import TablesQuery
 from ..report import Shares, draw_tables
 from ..schema import Schema
-from ..tree import Array
 from .fit import as_table
 
 # The mean size of noise of deviation one.

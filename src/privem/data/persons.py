@@ -12,7 +12,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from ..core import Rows
-from ..tree import Array
+from ..linalg import Array
 from .values import as_array
 
 # What NumPy can hold as it is.

@@ -30,7 +30,7 @@ from scipy.sparse import issparse
 from threadpoolctl import ThreadpoolController
 
 from ..core import Block, Release, Rows, Scratch, Stage
-from ..tree import Array, RunningSum, ravel
+from ..linalg import Array, RunningSum, ravel
 from .sampling import cell_rows, fresh_key
 from .values import (
     is_frame,

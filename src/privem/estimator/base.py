@@ -25,9 +25,9 @@ from ..data.values import TYPES, is_frame
 from ..em import Fit
 from ..fit import fit
 from ..ground import Ground, Preamble
+from ..linalg import Array
 from ..local import Crowd
 from ..parameters import check_int, check_option, in_order, region_of
-from ..tree import Array
 from .store import save_model
 from .uncertainty import WithUncertainty
 from .warnings import advise_at_end

@@ -17,7 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 from ..blocks.region import Background
 from ..core import Block, Scratch
 from ..kernels.mixture import log_normaliser
-from ..tree import Array
+from ..linalg import Array
 from .base import Estimator
 
 OfBlock = Callable[[Block, Scratch], Array]

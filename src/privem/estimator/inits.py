@@ -8,8 +8,8 @@ import numpy as np
 from sklearn.cluster import kmeans_plusplus
 
 from ..core import Rows
+from ..linalg import Array
 from ..parameters import check_array_shape, check_numbers
-from ..tree import Array
 
 # k-means++ runs on at most this many rows per cluster, drawn uniformly.
 _ROWS_PER_CLUSTER = 1000

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.lib.mixins import NDArrayOperatorsMixin
 from numpy.typing import NDArray
 
+from ..linalg import Array
 from ..meter import Statement
-from ..tree import Array
 
 # A difference stands out of the noise if it is so many deviations large.
 _CLEAR = 3.0

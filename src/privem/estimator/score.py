@@ -32,9 +32,9 @@ from ..budget import Allowance, Part, Terms
 from ..core import Release, Stage
 from ..fit import fund, pay
 from ..ground import Ground, Preamble
+from ..linalg import Array
 from ..meter import Statement
 from ..parameters import check_float, check_sizes
-from ..tree import Array
 from .base import Estimator
 from .measured import PrivateScore, PrivateScores
 from .warnings import advise

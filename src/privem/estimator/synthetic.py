@@ -17,8 +17,8 @@ from scipy.special import ndtri
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
+from ..linalg import Array
 from ..parameters import check_option, is_ball
-from ..tree import Array
 
 # For the roundings of a projection onto a ball.
 _INSIDE = 1 - 2.0**-40

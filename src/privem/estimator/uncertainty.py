@@ -27,8 +27,8 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from ..core import Plan, Release
+from ..linalg import Array, map_leaves
 from ..run import NotAsRecorded, Tape, run
-from ..tree import Array, map_leaves
 from .warnings import WithLineage, at_end
 
 # How often noise is drawn: a standard error is then known to an eighth of itself.

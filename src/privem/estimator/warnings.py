@@ -31,7 +31,7 @@ from sklearn.base import BaseEstimator
 
 from ..accounting import Gaussian, mu_for
 from ..accounting import epsilon as epsilon_of
-from ..tree import Array
+from ..linalg import Array
 
 # Components that differ by so many standard errors, from two draws of noise, can be told apart;
 # others are looked at with a few more.

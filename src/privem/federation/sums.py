@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 
 from ..core import Block, Query, Release, Scratch, Spent
 from ..data import LocalSource
+from ..linalg import Array, leaves, ravel, unravel
 from ..noise.discrete import encode, lattice, pieces, released
 from ..noise.sampler import Entropy
-from ..tree import Array, leaves, ravel, unravel
 from .agreement import Agreement
 from .errors import FederationError, Unanswerable
 from .wire.messages import Question

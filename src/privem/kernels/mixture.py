@@ -26,7 +26,7 @@ from functools import cached_property
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
-from ..tree import Array, Scratch, short_buffers
+from ..linalg import Array, Scratch, short_buffers
 
 # exp(-600) is 1e-261: far below what a sum in double precision can see, yet far enough from the
 # smallest normal number that no later product becomes subnormal, which would cost 100 cycles each.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from ..tree import Array, Scratch
+from ..linalg import Array, Scratch
 
 # Records with more columns than this are not transposed. Measured: transposing takes a tenth of the
 # time of a k-means fit at 64 columns, a third at 256.

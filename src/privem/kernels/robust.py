@@ -26,7 +26,7 @@ import math
 import numpy as np
 from scipy.special import ndtr
 
-from ..tree import Array, Scratch
+from ..linalg import Array, Scratch
 
 TOP = 2 * math.sqrt(2) / 3
 """The largest value of phi."""

@@ -27,8 +27,7 @@ import math
 
 import numpy as np
 
-from ..linalg import whiten
-from ..tree import Array, Scratch, short_buffers
+from ..linalg import Array, Scratch, short_buffers, whiten
 from .mixture import Place, accumulate, responsibilities, softmax
 
 # One matrix product of :func:`pooled_sums` sums at most this many records.

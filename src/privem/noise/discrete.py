@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..core import Group, Release, Spent
-from ..tree import Array, ravel, unravel
+from ..linalg import Array, ravel, unravel
 from .sampler import Entropy, discrete_gaussian, discrete_laplace, os_entropy
 
 Statistics = TypeVar("Statistics")

@@ -17,9 +17,9 @@ from privem.federation import Federation, InProcess, Party
 from privem.federation.party.rows import PartyRows
 from privem.federation.wire.messages import Question, Request
 from privem.federation.wire.queries import pack, unpack
+from privem.linalg import ravel
 from privem.noise.discrete import Discrete
 from privem.noise.exact import Exact
-from privem.tree import ravel
 
 from ..models import PRIVATE, WORDS, Case, columns_of, cut, fitted
 from ..test_models_private import FIXED, fit

@@ -12,8 +12,8 @@ from privem.blocks.region import Region
 from privem.core import Block, Scratch
 from privem.federation.wire.codec import BadMessage
 from privem.federation.wire.queries import check_query
+from privem.linalg import ravel
 from privem.models.symmetric.query import DirectionsQuery, SquaresQuery, SymmetricGradient
-from privem.tree import ravel
 
 D = 20
 ORIGIN = Region.around_origin(5.0, D)

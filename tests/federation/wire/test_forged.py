@@ -19,6 +19,7 @@ from privem.federation import Party
 from privem.federation.wire.codec import BadMessage, decode
 from privem.federation.wire.messages import Question
 from privem.federation.wire.queries import check_query, vocabulary
+from privem.linalg import ravel
 from privem.models.categorical_mixture.model import Classes, ClassLogDensity, ClassQuery
 from privem.models.categorical_mixture.pairs import PairsQuery
 from privem.models.missing_regression.model import MissingQuery
@@ -38,7 +39,6 @@ from privem.models.symmetric.query import (
 )
 from privem.noise.discrete import Discrete
 from privem.noise.exact import Exact
-from privem.tree import ravel
 
 from ..party.test_party import NOISE, Server, asked, refused
 

@@ -26,10 +26,10 @@ from privem.estimator import store
 from privem.federation import Federation, Party
 from privem.federation.wire.codec import BadMessage
 from privem.federation.wire.queries import check_query
+from privem.linalg import ravel
 from privem.models.factor_analysis.plan import PrivateCovariancePlan
 from privem.models.gaussian_mixture.model import COVARIANCE_TYPES, Mixture, MixtureQuery
 from privem.models.gaussian_mixture.private_plan import PrivateMixturePlan
-from privem.tree import ravel
 
 SHARE = 0.1
 

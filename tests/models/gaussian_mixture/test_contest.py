@@ -13,6 +13,7 @@ from privem.blocks.conditions import Unsound
 from privem.blocks.log_density import ContestQuery
 from privem.blocks.region import Background, Region
 from privem.core import Block, Scratch
+from privem.linalg import Array
 from privem.models.gaussian_mixture.density import (
     LEAST,
     MOST,
@@ -23,7 +24,6 @@ from privem.models.gaussian_mixture.density import (
     weight_of,
 )
 from privem.models.gaussian_mixture.model import Mixture
-from privem.tree import Array
 
 REGIONS = {"box": Region.box(np.full(3, -4.0), np.full(3, 6.0)), "ball": Region.around_origin(5, 3)}
 

@@ -8,10 +8,10 @@ import pytest
 
 from privem import GaussianMixture
 from privem.core import Release, Stage
+from privem.linalg import Array
 from privem.models.gaussian_mixture import private_plan
 from privem.models.gaussian_mixture.start import fitted as points_fit
 from privem.models.kmeans.grid import Cloud
-from privem.tree import Array
 
 
 def fitted(X: Array, **parameters: Any) -> tuple[GaussianMixture, list[tuple[str, float]]]:

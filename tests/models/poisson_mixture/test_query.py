@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from privem.blocks.region import Region
 from privem.blocks.sensitivity import MomentWeights
 from privem.core import Block, Scratch
+from privem.linalg import ravel
 from privem.models.poisson_mixture.model import FLOOR, BoundedPoissonQuery, Poissons
-from privem.tree import ravel
 
 BOTH = ("add-remove", "replace-one")
 WEIGHTS = MomentWeights.with_square(2.0, 0.05)

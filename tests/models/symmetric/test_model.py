@@ -11,11 +11,11 @@ from privem.blocks.bounding import best_radius, energy, slope
 from privem.core import Block, Release, Scratch
 from privem.data import LocalSource, read_rows
 from privem.em import ExactEM
+from privem.linalg import add, leaves, map_leaves, unravel
 from privem.models.missing_regression.query import MissingCovariateGradient
 from privem.models.symmetric.model import Symmetric, SymmetricModel, least_squares, log_cosh
 from privem.models.symmetric.query import SymmetricGradient, SymmetricRegressionGradient
 from privem.run import run
-from privem.tree import add, leaves, map_leaves, unravel
 
 every_kind = pytest.mark.parametrize("regression", [False, True], ids=["mixture", "regression"])
 seeds = st.integers(0, 2**32 - 1)

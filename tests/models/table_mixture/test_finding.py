@@ -17,10 +17,10 @@ from privem.core import Block, Scratch
 from privem.data.columns import Category, Number
 from privem.data.raw import Cut
 from privem.federation import Party
+from privem.linalg import ravel
 from privem.models.table_mixture.finding import ColumnsQuery, CutQuery, Finding
 from privem.models.table_mixture.tables import CellCountsQuery, TablesQuery
 from privem.run import Recorded, run
-from privem.tree import ravel
 
 N = 8000
 RNG = np.random.default_rng(5)

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from privem.core import Block, Release, Scratch
+from privem.linalg import map_leaves
 from privem.models.table_mixture import fitting
 from privem.models.table_mixture.bins import Bins
 from privem.models.table_mixture.evidence import Evidence
@@ -27,7 +28,6 @@ from privem.models.table_mixture.tables import (
     TablesQuery,
     all_pairs,
 )
-from privem.tree import map_leaves
 
 SIZES = (4, 3, 3, 2, 4)
 

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from privem.blocks.conditions import Unsound
 from privem.core import Block, Scratch, Stage
 from privem.data import ArrayRows, LocalSource
+from privem.linalg import RunningSum, ravel
 from privem.models.table_mixture.tables import CellCountsQuery, TablesQuery, all_pairs
 from privem.noise.discrete import Discrete
-from privem.tree import RunningSum, ravel
 
 NEIGHBOURS = ("add-remove", "replace-one")
 seeds = st.integers(0, 2**32 - 1)

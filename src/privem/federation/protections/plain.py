@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...tree import Array, RunningSum
+from ...linalg import Array, RunningSum
 from ..agreement import Agreement
 from ..wire.codec import BadMessage, decode, encode
 from . import Mail, Opened, PartyRound, PartySide, Protection, ServerRound, ServerSide

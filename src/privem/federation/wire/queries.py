@@ -24,9 +24,9 @@ from ... import blocks
 from ...blocks.conditions import Unsound, need
 from ...core import Spent
 from ...declaration import declarations
+from ...linalg import Array
 from ...noise.discrete import Discrete
 from ...noise.exact import Exact
-from ...tree import Array
 from .codec import BadMessage, decode, encode
 
 T = TypeVar("T")

@@ -29,8 +29,7 @@ from ...blocks.sensitivity import UP, capped, moved
 from ...blocks.shrinkage import james_stein
 from ...core import Block, Group, Release, Scratch
 from ...kernels.mixture import log_normaliser
-from ...linalg import gamma
-from ...tree import Array
+from ...linalg import Array, gamma
 
 _TINY = 1e-10  # the smallest probability an exact fit may have
 _LEAST_PART = 0.02  # a class never counts for less than this share of an equal part

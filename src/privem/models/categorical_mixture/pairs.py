@@ -21,8 +21,7 @@ import numpy as np
 
 from ...blocks.sensitivity import UP, capped, moved
 from ...core import Block, Group, Scratch
-from ...linalg import gamma, smat, svec
-from ...tree import Array
+from ...linalg import Array, gamma, smat, svec
 from .model import CategoricalModel, Classes, block_rows, check_codes, indicators
 
 # Starts that are tried where there are more than two classes, and rounds of least squares: for each

@@ -15,9 +15,9 @@ from ...budget import Allowance, Iterated, Part
 from ...core import Release, Stage
 from ...em import ExactEM, Fit, PooledEM
 from ...ground import Ground, Preamble, PrivateFit, without_evidence
+from ...linalg import Array
 from ...noise.exact import Exact
 from ...run import given, held
-from ...tree import Array
 from .model import CategoricalModel, Classes, ClassLogDensity, ClassSums
 from .pairs import Dependences, PairsQuery, classes_from_pairs, shares_of_pairs
 

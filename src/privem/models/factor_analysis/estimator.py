@@ -21,14 +21,13 @@ from ...data.table import Table
 from ...estimator.density import OfBlock
 from ...estimator.warnings import advise_at_end
 from ...ground import PrivateFit
-from ...linalg import invert_cholesky
+from ...linalg import Array, invert_cholesky
 from ...parameters import (
     check_array_shape,
     check_float,
     check_int,
     check_option,
 )
-from ...tree import Array
 from ..gaussian_mixture.density import GaussianScored, WithBackground
 from ..gaussian_mixture.model import Mixture
 from .model import Covariance, FactorFit, FactorSteps, rotate

@@ -14,8 +14,7 @@ from typing import Protocol
 import numpy as np
 from scipy.linalg import eigh
 
-from ...linalg import positive
-from ...tree import Array
+from ...linalg import Array, positive
 
 # Scikit-learn's guard against a noise variance of zero.
 _SMALL = 1e-12

@@ -25,9 +25,9 @@ from ...blocks.sensitivity import MomentWeights
 from ...budget import Allowance, Part
 from ...core import Release, Stage
 from ...ground import Ground, Preamble, PrivateFit
+from ...linalg import Array
 from ...noise.exact import Exact
 from ...run import given
-from ...tree import Array
 from ..gaussian_mixture.density import MOST_ASKED, background_part, background_weight
 from ..gaussian_mixture.frame import (
     LOOKS,

@@ -18,8 +18,7 @@ from ...blocks.region import Region
 from ...blocks.sensitivity import MomentWeights, capped, check_bounded
 from ...blocks.shrinkage import clean, james_stein
 from ...core import Block, Group, Release, Scratch
-from ...linalg import gamma, smat
-from ...tree import Array
+from ...linalg import Array, gamma, smat
 
 
 @dataclass(frozen=True)

@@ -38,8 +38,8 @@ from ...estimator.score import PrivatelyScored
 from ...estimator.synthetic import Synthetic
 from ...estimator.warnings import advise, advise_at_end, few
 from ...ground import Ground
+from ...linalg import Array
 from ...parameters import check_option, check_samples, is_ball, region_of
-from ...tree import Array
 from ..kmeans.grid import to_simplex
 from .model import Mixture, MixtureQuery
 

@@ -20,13 +20,13 @@ from ...em import Fit
 from ...estimator.verbose import Verbose, watching
 from ...estimator.warnings import advise_at_end, say_alike, say_lost, say_single
 from ...ground import PrivateFit
+from ...linalg import Array
 from ...parameters import (
     check_float,
     check_int,
     check_one_start,
     check_option,
 )
-from ...tree import Array
 from .density import MixtureDensity, WithBackground, divergences
 from .m_step import Prior
 from .model import COVARIANCE_TYPES, Mixture

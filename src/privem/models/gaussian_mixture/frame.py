@@ -35,9 +35,8 @@ from ...budget import Part
 from ...core import Block, Release, Scratch, Stage
 from ...ground import Ground
 from ...kernels.mixture import differences_block_rows
-from ...linalg import gamma, smat, whiten
+from ...linalg import Array, gamma, smat, whiten
 from ...run import held
-from ...tree import Array
 from .known import LENGTHS, MOST_LENGTHS, Known, Look, Radii
 from .model import Mixture
 from .query import BoundedQuery, BoundedSums

@@ -31,7 +31,7 @@ from scipy.special import betainc
 from ...blocks.profile import believed, hats, outliers
 from ...blocks.region import Region
 from ...blocks.shrinkage import soften_each
-from ...tree import Array
+from ...linalg import Array
 from .model import Mixture
 
 # Points of the grid of lengths up to four times the average; then one for each doubling.

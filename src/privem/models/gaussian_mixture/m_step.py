@@ -14,8 +14,7 @@ import numpy as np
 
 from ...blocks.moments import Frame
 from ...core import Release
-from ...linalg import floor_eigenvalues, smat, svec
-from ...tree import Array
+from ...linalg import Array, floor_eigenvalues, smat, svec
 from .model import CONDITION_LIMIT, Mixture, MixtureQuery, MixtureSums, direct_is_faster
 
 # Parameters beyond these could not be squared without overflow: no valid data lead to them.

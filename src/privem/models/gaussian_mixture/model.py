@@ -26,13 +26,13 @@ from ...kernels.mixture import Features, differences_block_rows, log_joint, resp
 from ...kernels.nearest import nearest
 from ...kernels.whitened import exact_log_joint, exact_sums
 from ...linalg import (
+    Array,
     invert_cholesky,
     svec,
     symmetric_entries,
     symmetric_pairs,
     symmetric_scale,
 )
-from ...tree import Array
 
 COVARIANCE_TYPES = ("full", "tied", "diag", "spherical")
 _KIND = {"full": "full", "tied": "linear", "diag": "square", "spherical": "norm"}

@@ -14,9 +14,9 @@ from ...blocks.region import Background, Region
 from ...core import Release, Rows, Stage
 from ...em import ExactEM, Fit, gains_less
 from ...estimator.inits import given_covariances, given_means, given_weights, row_centres
+from ...linalg import Array
 from ...noise.exact import Exact
 from ...parameters import check_array_shape, check_float
-from ...tree import Array
 from ..kmeans.plan import SplitStart, lloyd
 from .m_step import GaussianMixtureModel, Prior
 from .model import AssignedQuery, Mixture

@@ -20,8 +20,7 @@ from ...blocks.sensitivity import MomentWeights
 from ...blocks.shrinkage import consistency, james_stein, operator_noise, soften, soften_each
 from ...core import Release
 from ...ground import Ground
-from ...linalg import smat
-from ...tree import Array
+from ...linalg import Array, smat
 from .m_step import Prior
 from .model import Mixture
 from .query import BoundedQuery, BoundedSums

@@ -25,8 +25,8 @@ from ...budget import Allowance, Iterated, Part
 from ...core import Release, Stage
 from ...em import PrivateEM, SearchThenMean
 from ...ground import Ground, Preamble, PrivateFit
+from ...linalg import Array
 from ...run import given, held
-from ...tree import Array
 from ..kmeans.grid import MOST_AXES, MOST_CELLS
 from .density import MOST_ASKED, background_part, background_weight
 from .frame import LOOKS, PrivateGaussian, for_columns, frame_size, gaussian_parts, only_variances

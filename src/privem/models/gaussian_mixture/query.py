@@ -23,8 +23,7 @@ from ...blocks.shrinkage import clip_radius
 from ...core import Block, Group, Scratch
 from ...kernels.mixture import Place, by_products, differences_block_rows
 from ...kernels.whitened import by_differences, pooled_sums, pooled_tile_rows
-from ...linalg import smat, svec, symmetric_scale, whiten
-from ...tree import Array
+from ...linalg import Array, smat, svec, symmetric_scale, whiten
 from .model import Mixture, MixtureQuery, direct_is_faster, most_sums
 from .rounding import CAP, MixtureRounding
 

@@ -15,8 +15,7 @@ from ...blocks.region import Region
 from ...blocks.sensitivity import MomentWeights
 from ...kernels.mixture import PIECE, Features, differences_block_rows
 from ...kernels.whitened import POOLED_PIECE, pooled_tile_rows
-from ...linalg import U, gamma
-from ...tree import Array
+from ...linalg import Array, U, gamma
 from .model import Mixture
 
 # Squared distances enter responsibilities up to here when differences are formed: exp(-700) is

@@ -22,8 +22,7 @@ from ...blocks.region import Region
 from ...blocks.shrinkage import soften
 from ...core import Release, Stage
 from ...ground import Ground
-from ...linalg import invert_cholesky
-from ...tree import Array
+from ...linalg import Array, invert_cholesky
 from ..kmeans.grid import MOST_AXES, Cloud, GridStart, weighted_kmeans
 from .model import Mixture
 from .structure import copies

@@ -22,7 +22,7 @@ from ...blocks.region import Background, Region
 from ...blocks.shrinkage import operator_noise
 from ...core import Release, Stage
 from ...ground import Ground
-from ...tree import Array
+from ...linalg import Array
 from .density import GaussianLogDensity, forecast_weight
 from .m_step import Prior
 from .model import Mixture

@@ -26,8 +26,8 @@ from ...estimator.verbose import Verbose, verbose_lloyd, watching
 from ...estimator.warnings import advise, advise_at_end, say_alike, say_lost
 from ...ground import PrivateFit
 from ...kernels.nearest import nearest
+from ...linalg import Array
 from ...parameters import check_float, check_int, check_one_start, check_option
-from ...tree import Array
 from .model import Clusters
 from .plan import KMeansPlan
 from .private_plan import PrivateKMeansPlan

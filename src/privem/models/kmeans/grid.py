@@ -38,9 +38,8 @@ from ...blocks.region import Region
 from ...blocks.sensitivity import UP, capped
 from ...core import Block, Group, Release, Scratch, Stage
 from ...ground import Ground
-from ...linalg import gamma
+from ...linalg import Array, gamma
 from ...run import held, settled
-from ...tree import Array
 
 # More than any plan asks for, and few enough to hold.
 _LARGEST_GRID = 2**20

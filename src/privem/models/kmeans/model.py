@@ -17,8 +17,7 @@ from ...blocks.shrinkage import clip_radius, consistency, james_stein
 from ...core import Block, Release, Scratch
 from ...ground import Ground
 from ...kernels.nearest import nearest, nearest_block_rows
-from ...linalg import svec
-from ...tree import Array
+from ...linalg import Array, svec
 from .query import BoundedClusterQuery, BoundedClusterSums, whitened_weights
 
 

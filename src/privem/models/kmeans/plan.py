@@ -23,9 +23,8 @@ from ...blocks.krylov import krylov
 from ...blocks.moments import MANY_COLUMNS, Frame, FramePlan
 from ...core import Release, Stage
 from ...em import ExactEM, Fit
-from ...linalg import positive, smat
+from ...linalg import Array, positive, smat
 from ...noise.exact import Exact
-from ...tree import Array
 from .model import Clusters, ClusterSums, KMeansModel, NearestQuery
 
 # Splitting a Gaussian at its middle puts the halves' means at sqrt(2/pi) standard deviations.

@@ -33,8 +33,8 @@ from ...budget import Allowance, Iterated, Part
 from ...core import Release, Stage
 from ...em import LateMean, PrivateEM
 from ...ground import Ground, Preamble, PrivateFit, without_evidence
+from ...linalg import Array
 from ...run import given, held
-from ...tree import Array
 from ..gaussian_mixture.frame import frame_parts, frame_size, look_at
 from ..gaussian_mixture.known import Look
 from ..gaussian_mixture.model import Mixture

@@ -23,8 +23,7 @@ from ...blocks.region import Region
 from ...blocks.sensitivity import MomentWeights, apart, capped, check_bounded, groups_apart
 from ...core import Block, Group, Scratch
 from ...kernels.nearest import nearest_block_rows, nearest_centre
-from ...linalg import gamma
-from ...tree import Array, short_buffers
+from ...linalg import Array, gamma, short_buffers
 
 # Recipes by name, and the kind of their noise.
 KMEANS_RECIPES = {

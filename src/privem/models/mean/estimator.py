@@ -18,10 +18,10 @@ from ...data import Policy, Table, open_table
 from ...estimator.measured import Measured, say_measured
 from ...fit import fund, limits, pay
 from ...ground import Preamble
+from ...linalg import Array
 from ...local import Crowd
 from ...meter import Statement
 from ...parameters import check_float, check_int, check_option, check_sizes
-from ...tree import Array
 
 _METHODS = ("auto", "theorem 2", "lemma 1")
 

@@ -16,8 +16,8 @@ from ...em import Fit
 from ...estimator.density import OfBlock, TargetDensity
 from ...estimator.unscaled import off_centre, unlike_standard_normal
 from ...estimator.warnings import advise, advise_at_end
+from ...linalg import Array
 from ...parameters import check_array_shape
-from ...tree import Array
 from ..symmetric.base import GradientEstimator
 from ..symmetric.model import Symmetric
 from ..symmetric.plan import GradientFit

@@ -20,8 +20,7 @@ import numpy as np
 
 from ...blocks.region import farthest
 from ...core import Block, Release, Scratch
-from ...linalg import smat, svec
-from ...tree import Array
+from ...linalg import Array, smat, svec
 from ..symmetric.model import Symmetric, accepted, least_squares
 
 # Coefficients below the one and variances above the other keep (r/D) b_mis, its square and r^2/D

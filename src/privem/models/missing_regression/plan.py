@@ -15,11 +15,10 @@ from ...budget import Allowance, Part
 from ...core import Release, Stage
 from ...em import ExactEM, Fit, PrivateEM, gains_less
 from ...ground import Ground, Preamble
-from ...linalg import smat
+from ...linalg import Array, smat
 from ...noise.exact import Exact
 from ...norms import NormBounds
 from ...run import held
-from ...tree import Array
 from ..symmetric.gradient_em import GradientSettings, em_noise, iteration_noise
 from ..symmetric.model import Symmetric
 from ..symmetric.path import NoisyState, ShrunkPath

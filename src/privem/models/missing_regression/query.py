@@ -25,8 +25,7 @@ from ...blocks.gradient import Gradient
 from ...blocks.region import Region
 from ...blocks.sensitivity import one_group
 from ...core import Block, Group, Scratch
-from ...linalg import gamma
-from ...tree import Array
+from ...linalg import Array, gamma
 
 
 @dataclass(frozen=True)

@@ -22,8 +22,8 @@ from ...blocks.gradient import BoundedGradientQuery, GradientSums, Squares
 from ...blocks.shrinkage import stands_out
 from ...core import Release
 from ...ground import Ground
+from ...linalg import Array
 from ...run import held
-from ...tree import Array
 from ..symmetric.gradient_em import SQUARES, gradient_query
 from ..symmetric.model import Symmetric
 from ..symmetric.path import NoisyState

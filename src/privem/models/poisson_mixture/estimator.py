@@ -22,8 +22,8 @@ from ...estimator.score import PrivatelyScored
 from ...estimator.synthetic import Synthetic
 from ...estimator.warnings import say_alike, say_lost, say_single
 from ...ground import PrivateFit
+from ...linalg import Array
 from ...parameters import check_float, check_int, check_one_start, check_samples
-from ...tree import Array
 from .model import PoissonLogDensity, Poissons
 from .plan import PoissonPlan, PrivatePoissonPlan, where_counts_lie
 

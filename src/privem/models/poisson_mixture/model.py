@@ -35,8 +35,7 @@ from ...blocks.sensitivity import MomentWeights, capped
 from ...blocks.shrinkage import consistency, james_stein
 from ...core import Block, Group, Release, Scratch
 from ...kernels.mixture import log_normaliser
-from ...linalg import gamma
-from ...tree import Array
+from ...linalg import Array, gamma
 
 # The smallest rate there is: its logarithm is a number.
 FLOOR = 1e-9

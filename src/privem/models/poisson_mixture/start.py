@@ -20,8 +20,8 @@ import numpy as np
 from ...core import Release, Stage
 from ...em import LateMean
 from ...ground import Ground, without_evidence
+from ...linalg import Array
 from ...run import held
-from ...tree import Array
 from ..gaussian_mixture.start import cloud_of, fitted
 from ..kmeans.grid import MOST_AXES
 from .model import FLOOR, Poissons

@@ -21,8 +21,7 @@ from ...blocks.bounded_sums import OuterSum
 from ...blocks.region import Region
 from ...blocks.sensitivity import one_group
 from ...core import Block, Group, Scratch
-from ...linalg import U, gamma, smat
-from ...tree import Array
+from ...linalg import Array, U, gamma, smat
 from .model import Regressions
 
 

@@ -19,8 +19,8 @@ from ...estimator.density import OfBlock, TargetDensity, log_sums, shares
 from ...estimator.inits import given_weights
 from ...estimator.warnings import say_alike, say_few
 from ...ground import Preamble, PrivateFit
+from ...linalg import Array
 from ...parameters import TARGET, check_array_shape, check_float, check_int, check_one_start
-from ...tree import Array
 from .model import Regressions
 from .plan import Lines, PrivateRegressionsPlan, RegressionMixturePlan
 

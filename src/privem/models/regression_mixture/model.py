@@ -25,8 +25,7 @@ from ...blocks.sensitivity import MomentWeights, capped
 from ...blocks.shrinkage import consistency, james_stein, operator_noise, soften, soften_each
 from ...core import Block, Group, Release, Scratch
 from ...kernels.mixture import log_normaliser
-from ...linalg import U, gamma, smat, svec
-from ...tree import Array
+from ...linalg import Array, U, gamma, smat, svec
 
 # Squared residuals enter responsibilities up to here (see models.private_mixture).
 _CAP = 1400.0

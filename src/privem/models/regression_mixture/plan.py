@@ -22,10 +22,9 @@ from ...budget import Allowance, Iterated, Part
 from ...core import Release, Stage
 from ...em import ExactEM, Fit, LateMean, PrivateEM, gains_less
 from ...ground import Ground, Preamble, PrivateFit
-from ...linalg import floor_eigenvalues, invert_cholesky
+from ...linalg import Array, floor_eigenvalues, invert_cholesky
 from ...noise.exact import Exact
 from ...run import given, held
-from ...tree import Array
 from ..gaussian_mixture.frame import PrivateGaussian, gaussian_parts
 from ..gaussian_mixture.start import pack
 from ..gaussian_mixture.structure import MOST_ITERATIONS, Structure, choose

@@ -14,9 +14,9 @@ from ...em import Fit
 from ...estimator.base import Estimator
 from ...estimator.warnings import say_few
 from ...ground import Preamble
+from ...linalg import Array
 from ...norms import NormBounds
 from ...parameters import check_array_shape, check_float, check_int, check_option, check_sizes
-from ...tree import Array
 from .gradient_em import GradientSettings
 from .model import Symmetric
 from .plan import GradientFit

@@ -16,8 +16,8 @@ from ...core import Block, Scratch
 from ...data.table import Table
 from ...estimator.density import Components, OfBlock, TargetDensity
 from ...estimator.synthetic import Synthetic
+from ...linalg import Array
 from ...parameters import check_samples
-from ...tree import Array
 from .base import GradientEstimator
 from .model import log_cosh
 from .plan import PrivateSymmetricPlan, SymmetricPlan

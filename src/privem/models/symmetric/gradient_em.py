@@ -29,8 +29,8 @@ from ...budget import Part
 from ...core import Release
 from ...em import LateMean, PrivateEM
 from ...ground import Ground
+from ...linalg import Array
 from ...noise.discrete import Discrete
-from ...tree import Array
 from .model import Symmetric
 from .path import NoisyState, Residuals
 

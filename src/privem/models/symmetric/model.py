@@ -17,8 +17,7 @@ import numpy as np
 from ...blocks import conditions
 from ...blocks.region import farthest
 from ...core import Block, Release, Scratch
-from ...linalg import smat, svec
-from ...tree import Array
+from ...linalg import Array, smat, svec
 
 _LEAST = 1e-150
 _MOST = 1e150

@@ -23,7 +23,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ...blocks.shrinkage import stands_out
-from ...tree import Array
+from ...linalg import Array
 from .model import Symmetric
 
 _QUARTER = 1 / 16  # squared

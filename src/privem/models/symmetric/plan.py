@@ -16,10 +16,9 @@ from ...budget import Allowance, Part
 from ...core import Release, Stage
 from ...em import ExactEM, Fit, PrivateEM, gains_less
 from ...ground import Ground, Preamble, PrivateFit
-from ...linalg import positive
+from ...linalg import Array, positive
 from ...norms import NormBounds
 from ...run import given, held
-from ...tree import Array
 from .gradient_em import ClippedEM, GradientSettings, em_noise, iteration_noise
 from .model import Symmetric, SymmetricModel
 from .path import NoisyState, ShrunkPath

@@ -20,9 +20,8 @@ from ...blocks.shrinkage import operator_noise, stands_out
 from ...budget import Part
 from ...core import Release, Stage
 from ...ground import Ground
-from ...linalg import floor_eigenvalues, invert_cholesky, positive, smat, svec
+from ...linalg import Array, floor_eigenvalues, invert_cholesky, positive, smat, svec
 from ...noise.exact import Exact
-from ...tree import Array
 from .gradient_em import GradientSettings
 from .model import Symmetric
 from .query import DirectionsQuery, SquaresQuery

@@ -35,7 +35,7 @@ from numpy.typing import NDArray
 from scipy.optimize import isotonic_regression
 
 from ...blocks.shrinkage import kept_share
-from ...tree import Array
+from ...linalg import Array
 
 # Deviations of noise that the mean cell of a table of two columns holds, and a bin of its column.
 _CELL, _BIN = 3.0, 4.0

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from ...data.columns import Moment, Number
 from ...data.decode import limits, uniform
 from ...data.given import Span
-from ...tree import Array
+from ...linalg import Array
 
 Flags = NDArray[np.bool_]
 Whole = NDArray[np.int64]

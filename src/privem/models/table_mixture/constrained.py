@@ -27,8 +27,8 @@ from numpy.typing import NDArray
 from ...data.columns import Moment, Number
 from ...data.constraints import AtMost, Determines, table_cells
 from ...data.given import spans
+from ...linalg import Array
 from ...schema import Schema
-from ...tree import Array
 from .chains import Chain
 from .model import Allowed, Cells, TableState, pick
 

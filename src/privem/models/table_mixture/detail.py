@@ -29,7 +29,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from ...tree import Array
+from ...linalg import Array
 from .bins import Bins
 
 Whole = NDArray[np.int64]

@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.ndimage import maximum_filter1d
 
-from ...tree import Array
+from ...linalg import Array
 
 # What a cell may hold, over what it would if columns were independent: what counts as nobody, of a
 # cell and of a block, which may hold one cell that is not empty; and the rest.

@@ -18,6 +18,7 @@ from ...estimator.density import Components, OfBlock
 from ...estimator.score import PrivatelyScored
 from ...estimator.warnings import say_few
 from ...ground import Preamble
+from ...linalg import Array
 from ...parameters import (
     check_float,
     check_int,
@@ -25,7 +26,6 @@ from ...parameters import (
     check_option,
     check_samples,
 )
-from ...tree import Array
 from .exact import CountedFit, ExactTables
 from .finding import Finding
 from .imputing import imputed, known_cells

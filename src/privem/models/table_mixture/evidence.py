@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from scipy.special import log_ndtr
 
 from ...core import Release
-from ...tree import Array
+from ...linalg import Array
 from .bins import Bins
 from .empty import emptied
 from .tables import CellCounts, Tables, TablesQuery

@@ -19,8 +19,8 @@ from ...blocks import conditions
 from ...blocks.moments import SumsQuery
 from ...core import Block, Release, Scratch, Stage
 from ...em import ExactEM, Fit
+from ...linalg import Array
 from ...noise.exact import Exact
-from ...tree import Array
 from ..categorical_mixture.model import CategoricalModel, Classes, ClassQuery, ClassSums
 from ..categorical_mixture.pairs import Dependences, PairsQuery, shares_of_pairs
 from .bins import Column, bin_columns

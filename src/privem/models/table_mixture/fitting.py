@@ -46,7 +46,7 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from ...core import Release
-from ...tree import Array
+from ...linalg import Array
 from .bins import Bins
 from .evidence import FAR, Evidence, Single, log_law, relative_to, shares_of
 from .model import TableState, pooled

@@ -10,7 +10,7 @@ import numpy as np
 from ...blocks import conditions
 from ...blocks.log_density import BoundedLogDensity
 from ...core import Scratch
-from ...tree import Array
+from ...linalg import Array
 from .model import TableState
 
 # No probability counts for less: its logarithm would have no bound.

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from ...tree import Array
+from ...linalg import Array
 from .evidence import Evidence, Single
 from .fitting import descended, state_of
 from .model import TableState, pooled

@@ -14,7 +14,7 @@ Weights and persons multiply both by the cap on weights (:mod:`privem.blocks.sen
 *Rounding.* Weights are cut to multiples of q = 2^-36 of the power of two above the cap, so that
 what a record adds depends on the record alone, wherever it stands in a block. Sums over a block of
 at most 2^16 records are multiples of q below 2^53 q, hence exact in any order; without weights they
-are whole numbers. The running total carries what it rounds (:class:`privem.tree.RunningSum`), so
+are whole numbers. The running total carries what it rounds (:class:`privem.linalg.RunningSum`), so
 that the final sum is rounded once, by a part in 2^53 of each number. Proof: docs/proofs/tables.md.
 
 *How many pairs.* All of them by default. The noise on each number grows with sqrt(m), so what m
@@ -39,8 +39,7 @@ from numpy.typing import NDArray
 from ...blocks import conditions
 from ...blocks.sensitivity import UP, capped, moved
 from ...core import Block, Group, Scratch
-from ...linalg import U
-from ...tree import Array
+from ...linalg import Array, U
 
 Codes = NDArray[np.int64]
 

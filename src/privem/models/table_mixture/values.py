@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from ...data.columns import Category, Flag, Moment, Number
 from ...data.decode import decode
 from ...data.given import spans, within
+from ...linalg import Array
 from ...schema import Schema
-from ...tree import Array
 from .constrained import Constrained
 from .detail import Detail
 from .model import Allowed, Cells, TableState
