@@ -165,8 +165,13 @@ def test_times_are_as_fine_as_their_bounds():
     [
         ((95, 15), "lower bound, 95, must be below"),
         ((1, 1), "must be below"),
-        ((0, float("inf")), "finite"),
+        ((float("inf"), 0), "finite"),
         ((0, float("nan")), "finite"),
+        ((0, None, 9), "bounds are a pair"),
+        ((None, None), "needs bounds, categories or a type"),
+        ((0, float("inf")) * 2, "bounds are a pair"),
+        ((int, 0.5, None), "whole"),
+        ((None, "2020-01-01"), "dates or times, got None"),
         ((0, 10**400), "finite"),
         ((False, True), "two numbers"),
         ((0, "90"), "two numbers"),
@@ -203,12 +208,12 @@ def test_times_are_as_fine_as_their_bounds():
         (5, "expected a pair"),
         ({"a", "b"}, "expected a pair"),
         ({}, "needs bounds, categories or a type"),
-        ({"type": "money"}, "unknown type 'money'"),
-        ({"kind": "int"}, "unknown 'kind'"),
+        ({"type": "money"}, "unknown type 'money'; types are int, float"),
+        ({"type": "integer"}, r"unknown type 'integer' \(is 'int' meant\?\)"),
+        ({"kind": "int"}, "unknown 'kind'; it may have type, bounds"),
+        ({"type": "int", "bound": [0, 9]}, r"unknown 'bound' \(is 'bounds' meant\?\)"),
         ({"type": "int", "categories": ["a", "b"]}, "without type and bounds"),
         ({"type": "int", "missing": 1}, "true or false"),
-        ({"type": "int", "bounds": "?"}, "complete the draft"),
-        ({"type": "?"}, "complete the draft"),
         ({"categories": "ab"}, "categories are a list"),
         ({"bounds": ["2019-01-01", "2020-01-01"], "format": "dmy"}, "format is like"),
         ({"type": "date", "bounds": ["2019-01-01T10:00", "2020-01-01"]}, "no time of day"),
@@ -243,10 +248,16 @@ def test_a_bad_schema_is_refused(arguments, kind, words):
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("[columns", "not a complete schema"),
-        ("age = {type='int'}", "one table"),
+        ("[columns", r"schema.toml' is not valid TOML: Expected"),
+        ("age = {type='int'}", r"one table, .*'age' is neither"),
+        ("constraints = []", r"\[columns\] is not there"),
         ("[columns]\nage = [0, 90]", "column 'age': expected a table"),
-        ("[columns]\nage = {type='int', bounds='?'}", "complete the draft"),
+        ("[columns]\nage = {typ='int'}", r"schema.toml': column 'age': unknown 'typ' \(is 'type'"),
+        (
+            "[columns]\nage = {type='int', bounds=[0, '?']}\nok = {type='bool'}\n"
+            "pay = {type='?', missing='?'}\nw = {categories=['a', '?']}",
+            r"draft: complete every \"\?\", of age \(bounds\), pay \(type, missing\)$",
+        ),
     ],
 )
 def test_a_bad_file_is_named(tmp_path, text, words):
@@ -259,6 +270,36 @@ def test_a_bad_file_is_named(tmp_path, text, words):
         Schema.read("schema.yaml")
     with pytest.raises(FileNotFoundError):
         Schema.read(tmp_path / "none.toml")
+
+
+def test_one_bound_may_be_given(tmp_path):
+    dose = {"bounds": [0.25, np.inf], "decimals": 1}
+    known = {"pay": (0, None), "debt": (float, None, 0.5), "dose": dose, "n": (int, 1, np.inf)}
+    schema = Schema(known)
+    assert schema.without_bounds == schema.names
+    assert Schema.of(schema.to_dict()["columns"]) == schema
+    assert "(0, None)" in repr(schema)
+    for file in ("schema.toml", "schema.json"):
+        schema.write(tmp_path / file)
+        assert Schema.read(tmp_path / file) == schema
+    found = schema.with_bounds(dict.fromkeys(schema.names, (-5.5, 9.25)))
+    assert [(c.low, c.high) for c in found.columns] == [
+        (0, 9.25),
+        (-5.5, 0.5),
+        (0.25, 9.3),
+        (1, 10),
+    ]
+    # Where what was found contradicts what is known, that stays, and there are still two values.
+    for low, high in ((-9.0, -8.0), (7.0, 8.0), (0.26, 0.27), (0.44, 0.49)):
+        found = schema.with_bounds(dict.fromkeys(schema.names, (low, high)))
+        assert [found["pay"].low, found["debt"].high, found["dose"].low] == [0, 0.5, 0.25]
+        assert all(cells.cells > 1 for cells in found.cells)
+    whole = schema.for_types(
+        {"pay": pl.UInt8, "debt": pl.Float32, "dose": pl.Float64, "n": pl.Int8}
+    )
+    assert whole["pay"].spelled() == "(int, 0, None)"
+    found = whole.with_bounds(dict.fromkeys(schema.names, (-1e9, 1e9)))
+    assert (found["pay"].high, found["n"].high) == (255, 127)
 
 
 def test_what_is_found_later_is_filled_in():
@@ -275,6 +316,22 @@ def test_what_is_found_later_is_filled_in():
             SCHEMA.with_bounds(wrong)
     with pytest.raises(ValueError, match="not one whose categories are to be found"):
         SCHEMA.with_categories({"sex": ["a", "b"]})
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "allowed"),
+    [
+        ("sex", "male", "'male' is not one of its values, 'Female' or 'Male'"),
+        ("hours", 101, "101 is not one of its values, from 0 to 100"),
+        ("smoker", 2, "2 is not one of its values, yes or no"),
+        ("admitted", "2030-01-01", "'2030-01-01' is not one of its values, from 2019-01-01 to 20"),
+        ("letter", "z", "'a', 'b', 'c', 'd', 'e', 'f', 'g', 'h', 'i', 'j' or 3 more"),
+        ("hours", (200, 300), "none of its values, from 0 to 100, is between 200 and 300"),
+    ],
+)
+def test_a_condition_that_is_no_value_says_what_is(name, value, allowed):
+    with pytest.raises(ValueError, match=f"column '{name}': .*{allowed}"):
+        Schema(PEOPLE | {"letter": list("abcdefghijklm")}).find(name, value)
 
 
 def test_conditions_become_cells():
@@ -369,7 +426,7 @@ def test_drafts_depend_on_names_and_types_alone(tmp_path):
 def test_a_draft_is_no_schema_until_it_is_complete(tmp_path):
     path = tmp_path / "schema.toml"
     path.write_text(Schema.draft(pl.DataFrame({"age": [1], "tags": [["a"]]})))
-    with pytest.raises(ValueError, match="column 'age': bounds is still"):
+    with pytest.raises(ValueError, match=r"of age \(bounds, missing\)"):
         Schema.read(path)
     path.write_text(path.read_text().replace('bounds = "?"', "bounds = [0, 90]"))
     path.write_text(path.read_text().replace('missing = "?"', "missing = false"))

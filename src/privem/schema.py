@@ -18,12 +18,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .data.cells import Cells, for_type
-from .data.columns import Category, Column, Number, bounded, wrong
+from .data.columns import Category, Column, Number, wrong
 from .data.constraints import Constraint, check, constraints_of
-from .data.declared import column_of, gaps_of, name_of
+from .data.declared import column_of, gaps_of, name_of, refuse_blanks
 from .data.decode import decode
 from .data.drafts import draft_of, toml_text
 from .data.given import allowed
+from .data.raw import bounded
 from .files import write_whole
 
 
@@ -51,6 +52,7 @@ class Schema:
         - ``["Female", "Male"]``: categories, text or numbers, at least two.
         - ``bool``: yes or no.
         - ``int`` or ``float``: numbers whose bounds a private fit finds, out of its budget.
+          ``(0, None)``, or in files ``[0, inf]``: it finds the upper one.
         - ``str``: text whose categories a private fit finds, those that many records have; all
           others count as one more category.
         - ``None``: the column is left out.
@@ -107,6 +109,7 @@ class Schema:
                 f"a schema is a mapping from column names, got {type(columns).__name__}: "
                 'Schema({"age": (15, 95), "sex": ["Female", "Male"]})'
             )
+        refuse_blanks(columns)
         made = {name_of(name): column_of(name, given) for name, given in columns.items()}
         gaps = gaps_of(missing, made)
         kept = [
@@ -294,10 +297,12 @@ class Schema:
     def from_dict(cls, saved: Mapping[str, Any]) -> Schema:
         """What :meth:`to_dict` gave, or a person wrote in the same form."""
         columns = saved.get("columns")
-        if set(saved) - {"constraints"} != {"columns"} or not isinstance(columns, Mapping):
+        unknown = [key for key in saved if key not in ("columns", "constraints")]
+        if unknown or not isinstance(columns, Mapping):
+            wrongly = f"{unknown[0]!r} is neither" if unknown else "[columns] is not there"
             raise ValueError(
                 "a schema file has one table, [columns], with a line for each column; and before "
-                "it, if there are any, constraints = [...]"
+                f"it, if there are any, constraints = [...]; {wrongly}"
             )
         for name, given in columns.items():
             if not isinstance(given, Mapping):
@@ -311,9 +316,13 @@ class Schema:
         try:
             text = file.read_text("utf-8")
             saved = tomllib.loads(text) if file.suffix == ".toml" else json.loads(text)
+        except ValueError as problem:
+            form = file.suffix[1:].upper()
+            raise ValueError(f"{str(path)!r} is not valid {form}: {problem}") from None
+        try:
             return cls.from_dict(saved if isinstance(saved, Mapping) else {})
         except (ValueError, TypeError) as problem:
-            raise ValueError(f"{str(path)!r} is not a complete schema: {problem}") from None
+            raise ValueError(f"{str(path)!r}: {problem}") from None
 
     def write(self, path: str | os.PathLike[str]) -> None:
         """Write the schema to a ``.toml`` or ``.json`` file.

@@ -4,16 +4,21 @@ import math
 from dataclasses import replace
 
 import numpy as np
+import polars as pl
 import pytest
 
 from privem import TableMixture, load
-from privem.audit import audit_model_file, audit_release, recount, structure_checks
+from privem.audit import Claim, audit_model_file, audit_release, judge, recount, structure_checks
 from privem.audit.battery import _releases, tiny
+from privem.audit.fits import statement_claim
 from privem.audit.neighbours import Dataset, weak_point
+from privem.blocks import thresholds
+from privem.blocks.thresholds import Thresholded, ValuesQuery
 from privem.data import persons
 from privem.models.table_mixture import plan, tables
 from privem.models.table_mixture.tables import CellCountsQuery, TablesQuery
 from privem.noise.discrete import Discrete
+from privem.noise.entropy import insecure_seeded_entropy_for_tests
 
 NEIGHBOURS = ("add-remove", "replace-one")
 PAIRS = ((0, 1), (0, 2), (1, 2))
@@ -183,3 +188,37 @@ def test_model_files_of_persons_and_weights(neighbours, weighted, target, tmp_pa
         for r in said.releases
     )
     assert not recount(replace(said, releases=less)).passed
+
+
+def published(noise, draws=2000):
+    """Whether a text is found that one record alone has; and where nobody has it."""
+    query = ValuesQuery(("town",))
+    return {
+        "found": tuple(
+            [float(bool(noise.release(query, [counts]).statistics.names[0])) for _ in range(draws)]
+            for counts in ({"a secret": 1}, {})
+        )
+    }
+
+
+def test_a_threshold_may_fail_as_often_as_it_says_and_no_more(monkeypatch):
+    with pytest.warns(match="seeded"):
+        seeded = insecure_seeded_entropy_for_tests(7)
+    noise = Thresholded(Discrete(4.0, "add-remove", 1e6, entropy=seeded), 0.09)
+    claim = Claim.of(noise.price(ValuesQuery(("town",))))
+    assert claim.failure == 0.09
+    found = published(noise)
+    assert not judge(found, claim, delta=0.1).violated
+    # An auditor who knows of the noise alone would refute it.
+    assert judge(found, replace(claim, failure=0.0), delta=0.1).violated
+    # Planted: a threshold that is reached four times as often.
+    monkeypatch.setattr(thresholds, "least_steps", lambda spent: int(1.5 * spent.steps * 0.25))
+    assert judge(published(noise), claim, delta=0.1).violated
+
+
+def test_the_claim_of_fits_holds_what_a_threshold_may_fail():
+    town = pl.DataFrame({"town": ["Bonn", "Cork"] * 300})
+    model = TableMixture(schema={"town": str}, epsilon=4.0, delta=1e-4).fit(town)
+    claim = statement_claim([model.privacy_] * 2, 4.0, 1e-4)
+    assert claim.failure == pytest.approx(model.privacy_.failure + 1e-5)
+    assert claim.most(0.0) >= claim.failure

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from privem import Schema
 from privem.data.cells import cell
-from privem.data.columns import Category, Number, bounded
-from privem.data.raw import Cut, as_texts, codes, raw
+from privem.data.columns import Category, Number
+from privem.data.raw import Cut, as_texts, bounded, codes, raw
 
 wild = st.one_of(
     st.floats(allow_nan=True, allow_infinity=True),
@@ -115,7 +115,7 @@ def test_the_last_category_may_stand_for_all_others():
     frame = pl.DataFrame({"x": ["b", "zzz", "", "other", None]})
     assert frame.select(cell(schema["x"]))["x"].to_list() == [1, 2, 3, 2, 3]
     assert schema.find("x", "other").tolist() == [2]
-    with pytest.raises(ValueError, match="'zzz' is not among"):
+    with pytest.raises(ValueError, match="'zzz' is not one of its values, 'a', 'b' or 'other'"):
         schema.find("x", "zzz")
     for wrong in ({"type": "str", "others": True}, {"categories": ["a", "b"], "others": "c"}):
         with pytest.raises(ValueError, match="others"):

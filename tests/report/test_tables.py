@@ -39,15 +39,43 @@ def test_shares_sum_to_one_and_find_what_depends():
     assert Shares(found.cells, found.pairs, noise=0.5).strongest(4) == []
 
 
-def test_every_panel_says_what_it_shows(tmp_path, monkeypatch):
+@pytest.fixture
+def drawn(tmp_path, monkeypatch):
+    def draw(schema, bins, one, other):
+        figures = []
+        monkeypatch.setattr(Figure, "savefig", lambda self, *args, **more: figures.append(self))
+        with suppress(OSError):
+            draw_tables(tmp_path / "y.png", schema, bins, one, other, names=("one", "other"))
+        return figures[0]
+
+    return draw
+
+
+def legend(figure):
+    return [text.get_text() for text in figure.legends[0].get_texts()]
+
+
+def test_every_panel_says_what_it_shows(drawn):
     one, other = (Shares.of(rows(), SCHEMA, BINS) for _ in range(2))
-    figures = []
-    monkeypatch.setattr(Figure, "savefig", lambda self, *args, **more: figures.append(self))
-    with suppress(OSError):
-        draw_tables(tmp_path / "y.png", SCHEMA, BINS, one, other, names=("one", "other"))
-    titles = [axes.get_title("left") for axes in figures[0].axes if axes.get_visible()]
+    figure = drawn(SCHEMA, BINS, one, other)
+    titles = [axes.get_title("left") for axes in figure.axes if axes.get_visible()]
     assert titles[:5] == SCHEMA.names
     assert {"debt by age\none", "debt by age\nother"} <= set(titles)
+    assert legend(figure) == ["one", "other"]
+
+
+def test_few_categories_are_in_the_order_of_the_schema_and_bars_are_not_negative(drawn):
+    schema = Schema({"size": ["s", "m", "l"], "letter": list("abcdefghijklmnopqrstuvw")})
+    counts = np.arange(23) / 253
+    one = Shares([np.array([0.1, -0.2, 1.1]), counts], {})
+    other = Shares([np.array([0.2, 0.1, 0.7]), counts], {})
+    figure = drawn(schema, [np.arange(3), np.arange(23)], one, other)
+    few, many = figure.axes[:2]
+    assert [tick.get_text() for tick in few.get_xticklabels()] == ["s", "m", "l"]
+    assert [bar.get_height() for bar in few.patches[:3]] == [0.1, 0.0, 1.1]
+    assert few.get_ylim()[0] == 0
+    assert many.get_xticklabels()[0].get_text() == "w"
+    assert legend(figure) == ["one (negative numbers are drawn as zero)", "other"]
 
 
 def test_one_column_has_no_pairs(tmp_path):

@@ -126,9 +126,11 @@ class Claim:
     pure : float
         The sum of the epsilons of the Laplace noise.
     drift : float
-        Probability added for discreteness and for bounds that may fail.
+        Probability added for discreteness.
     epsilon, delta : float
         The advertised budget, if any.
+    failure : float
+        The probability that noise hides nothing: of a threshold, or of a bound that may fail.
 
     Examples
     --------
@@ -143,41 +145,45 @@ class Claim:
     drift: float = 0.0
     epsilon: float = math.inf
     delta: float = 0.0
+    failure: float = 0.0
 
     @classmethod
     def of(cls, groups: Iterable[Spent]) -> Claim:
         """The claim of releasing these groups, all about the same people."""
-        square = pure = apart = 0.0
+        square = pure = apart = failure = 0.0
         for group in groups:
             size = multiplier(group)
             if size <= 0 or group.kind not in ("gaussian", "laplace"):
                 return cls(math.inf, math.inf, 1.0)
+            failure += getattr(group, "failure", 0.0)
             if group.kind == "laplace":
                 pure += 1 / size
             else:
                 square += 1 / (size * size * (1 - 1 / (12 * group.steps**2)))
                 apart += drift(group.dimension, group.steps)
-        return cls(math.sqrt(square), pure, min(apart, 1.0))
+        return cls(math.sqrt(square), pure, min(apart, 1.0), failure=min(failure, 1.0))
 
     def most(self, q: Any) -> Array:
         """The largest probability an event may have whose probability on the neighbour is q.
 
         The infimum over e of exp(pure + e) q + hockey_stick(mu, e) has a closed form, the power of
-        the best test between two unit Gaussians mu apart at level exp(pure) q.
+        the best test between two unit Gaussians mu apart at level exp(pure) q. With the probability
+        ``failure`` anything may happen.
         """
         q = np.asarray(q, dtype=np.float64)
         with np.errstate(divide="ignore"):
             level = np.exp(np.minimum(self.pure + np.log(q + self.drift), 0.0))
         most = level if self.mu == 0 else ndtr(ndtri(level) + self.mu)
+        most = most + self.drift + self.failure
         if not math.isinf(self.epsilon):
             advertised = math.exp(min(self.epsilon, 700.0)) * q + self.delta
-            most = np.minimum(most, advertised - self.drift)
-        return np.asarray(np.minimum(1.0, most + self.drift))
+            most = np.minimum(most, advertised)
+        return np.asarray(np.minimum(1.0, most))
 
     def epsilon_at(self, delta: float) -> float:
         """The smallest epsilon claimed at ``delta``, what is advertised included."""
         if math.isinf(self.mu) or math.isinf(self.pure):
             found = math.inf
         else:
-            found = self.pure + epsilon_at(self.mu, delta, self.drift)
+            found = self.pure + epsilon_at(self.mu, delta - self.failure, self.drift)
         return min(found, self.epsilon) if delta >= self.delta else found

@@ -103,13 +103,13 @@ def statement_claim(statements: list[Any], epsilon: float, delta: float) -> Clai
         for s in statements
     ]
     mus = [claim.mu for claim in claims]
-    failure = max(s.failure for s in statements)
+    failure = max(s.failure + claim.failure for s, claim in zip(statements, claims, strict=True))
     top = claims[int(np.argmax(mus))]
     if max(mus) - min(mus) > 1e-3 * max(mus):
         gaussian = all(claim.pure == 0 for claim in claims)
         mu = mu_at(epsilon, delta) if gaussian else math.inf
         top = Claim(max(mu, top.mu), max(claim.pure for claim in claims), top.drift)
-    return replace(top, drift=min(1.0, top.drift + failure), epsilon=epsilon, delta=delta)
+    return replace(top, failure=min(1.0, failure), epsilon=epsilon, delta=delta)
 
 
 def audit_fit(

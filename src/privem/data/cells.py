@@ -161,8 +161,10 @@ def _number_for(column: Number, dtype: Any) -> Number:
     low, high, whole = column.low, column.high, column.whole
     if whole is None:
         whole = dtype.is_integer() and column.decimals is None
-        if whole and low is not None and high is not None:
-            inner = int(np.ceil(low)), int(np.floor(high))
+        if whole and not (low is None and high is None):
+            inner = [
+                None if e is None else int(f(e)) for e, f in ((low, np.ceil), (high, np.floor))
+            ]
             try:
                 return _number_for(replace(column, low=inner[0], high=inner[1], whole=True), dtype)
             except ValueError:  # too large, or no two whole numbers between them
@@ -184,9 +186,10 @@ def _holds(kind: str, low: float | None, high: float | None) -> bool:
     """Whether a type of whole numbers holds all between the bounds."""
     if not kind.startswith(("int", "uint")):
         return False
-    if low is None or high is None:
-        return True  # bounds that will be found lie within those of the type
-    return bool(np.iinfo(kind).min <= low and high <= np.iinfo(kind).max)
+    # Bounds that will be found lie within those of the type.
+    held = np.iinfo(kind)
+    fits = low is None or held.min <= low < held.max
+    return fits and (high is None or held.min < high <= held.max)
 
 
 def _may_be_numbers(column: Category) -> bool:

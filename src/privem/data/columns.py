@@ -17,7 +17,7 @@ gives the latter.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import timedelta
 from fractions import Fraction
 from functools import cached_property
@@ -40,7 +40,7 @@ LARGEST_WHOLE = 2**53
 
 @dataclass(frozen=True)
 class Number:
-    """A column of numbers between two bounds, which may be unknown as yet.
+    """A column of numbers between two bounds, of which one or both may be unknown as yet.
 
     Examples
     --------
@@ -63,24 +63,29 @@ class Number:
     def __post_init__(self) -> None:
         if self.decimals is not None:
             self._check_decimals()
-        if self.low is None or self.high is None:
-            return
-        low, high = number_of(self.name, self.low), number_of(self.name, self.high)
-        if self.whole:
-            if low != math.floor(low) or high != math.floor(high):
-                raise wrong(self.name, f"bounds of whole numbers are whole, got {low}, {high}")
-            if max(-low, high) > LARGEST_WHOLE:
-                raise wrong(self.name, "bounds of whole numbers lie between -2**53 and 2**53")
-            low, high = int(low), int(high)
-        refuse_swapped(self.name, low, high)
+        low, high = self._end(self.low), self._end(self.high)
         object.__setattr__(self, "low", low)
         object.__setattr__(self, "high", high)
+        if low is None or high is None:
+            return
+        refuse_swapped(self.name, low, high)
         if self.units is not None:
             first, last = self.units
             if first >= last:
                 raise wrong(self.name, f"no two numbers of {self.decimals} decimals in its bounds")
             if max(-first, last) > LARGEST_WHOLE:
                 raise wrong(self.name, f"its bounds are too large for {self.decimals} decimals")
+
+    def _end(self, given: Any) -> float | None:
+        """A bound; ``None``: to be found."""
+        end: float | None = None if given is None else number_of(self.name, given)
+        if end is None or not self.whole:
+            return end
+        if end != math.floor(end):
+            raise wrong(self.name, f"bounds of whole numbers are whole, got {end}")
+        if abs(end) > LARGEST_WHOLE:
+            raise wrong(self.name, "bounds of whole numbers lie between -2**53 and 2**53")
+        return int(end)
 
     def _check_decimals(self) -> None:
         if isinstance(self.decimals, bool) or not isinstance(self.decimals, int):
@@ -108,7 +113,7 @@ class Number:
     @property
     def known(self) -> bool:
         """Whether there are bounds."""
-        return self.low is not None
+        return self.low is not None and self.high is not None
 
     @cached_property
     def starts(self) -> NDArray[np.float64]:
@@ -127,7 +132,7 @@ class Number:
     def as_dict(self) -> dict[str, Any]:
         """The column as in a file."""
         kind = {} if self.whole is None else {"type": "int" if self.whole else "float"}
-        bounds = {"bounds": [self.low, self.high]} if self.known else {}
+        bounds = {} if self._ends is None else {"bounds": list(self._ends)}
         digits = {} if self.decimals is None else {"decimals": self.decimals}
         return kind | bounds | digits | _common(self)
 
@@ -137,9 +142,20 @@ class Number:
             more = ("missing", "dtype")
             return repr({key: value for key, value in self.as_dict().items() if key not in more})
         kind = "int" if self.whole else "float"
-        if not self.known:
+        if self._ends is None:
             return kind
-        return f"({kind + ', ' if self.whole is not None else ''}{self.low!r}, {self.high!r})"
+        said = [None if math.isinf(end) else end for end in self._ends]
+        return f"({kind + ', ' if self.whole is not None else ''}{said[0]!r}, {said[1]!r})"
+
+    @property
+    def _ends(self) -> tuple[float, float] | None:
+        """The bounds as they are written: one that is not known is infinite."""
+        if self.low is None and self.high is None:
+            return None
+        return (
+            -math.inf if self.low is None else self.low,
+            math.inf if self.high is None else self.high,
+        )
 
 
 @dataclass(frozen=True)
@@ -335,35 +351,3 @@ _COMMON = ("missing", "dtype")
 def _common(column: Column) -> dict[str, Any]:
     said = {"missing": True} if column.missing else {}
     return said | ({} if column.dtype is None else {"dtype": column.dtype})
-
-
-def bounded(column: Number, low: float, high: float) -> Number:
-    """A column with bounds that were found, as wide as need be for its resolution and type.
-
-    Examples
-    --------
-    >>> bounded(Number("age", whole=True, dtype="uint8"), -3.2, 99.5).spelled()
-    '(int, 0, 100)'
-    >>> bounded(Number("weight", decimals=1), 48.23, 97.0).as_dict()
-    {'bounds': [48.2, 97.0], 'decimals': 1}
-    """
-    scale = column.scale
-    if scale is not None:
-        # Of decimals, room for the rounding of a bound that has as many digits as a double.
-        most = LARGEST_WHOLE if column.whole else LARGEST_WHOLE // 2
-        least = -most
-        if column.whole and column.dtype is not None:
-            held = np.iinfo(column.dtype)
-            least, most = max(least, int(held.min)), min(most, int(held.max))
-        first = min(max(math.floor(low * scale), least), most - 1)
-        last = max(min(math.ceil(high * scale), most), first + 1)
-        low, high = (first, last) if column.whole else (first / scale, last / scale)
-    elif column.dtype == "float32":
-        low, high = -_single_above(-low), _single_above(high)
-    return replace(column, low=low, high=high)
-
-
-def _single_above(value: float) -> float:
-    """The smallest number of single precision that is no smaller."""
-    nearest = np.float32(value)
-    return float(nearest if float(nearest) >= value else np.nextafter(nearest, np.float32(np.inf)))

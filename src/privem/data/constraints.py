@@ -17,6 +17,7 @@ from .cells import cell, read
 from .columns import Column, Moment, Number, wrong
 from .decode import limits
 from .mixed import as_text
+from .wording import allows
 
 _SIGN = re.compile(r"->|<=|>=")
 _FORMS = (
@@ -83,13 +84,7 @@ def constraints_of(given: Any, columns: Sequence[Column]) -> tuple[Constraint, .
     if isinstance(given, str | Mapping) or not isinstance(given, Iterable):
         raise TypeError(f"constraints are a list of {_FORMS}; got {given!r}")
     known = {column.name: column for column in columns}
-    made = tuple(_constraint(each, known) for each in given)
-    for constraint in made:
-        if isinstance(constraint, AtMost):
-            smaller, larger = (known[name] for name in constraint.names)
-            if _is_bounded(smaller) and _is_bounded(larger) and smaller.low > larger.high:  # type: ignore[union-attr, operator]
-                raise _wrong(constraint, "by their bounds, it never holds")
-    return made
+    return tuple(_constraint(each, known) for each in given)
 
 
 def check(constraints: Sequence[Constraint], columns: Sequence[Column]) -> None:
@@ -105,6 +100,8 @@ def check(constraints: Sequence[Constraint], columns: Sequence[Column]) -> None:
             raise _wrong(constraint, "another constraint is about the same columns: keep one")
         if isinstance(constraint, AtMost):
             _refuse_incomparable(constraint, one, other)
+            if _is_bounded(one) and _is_bounded(other) and one.low > other.high:  # type: ignore[union-attr, operator]
+                raise _wrong(constraint, "by their bounds, it never holds")
         else:
             for column in (one, other):
                 if not _is_exact(column):
@@ -223,7 +220,7 @@ def _cells(column: Column, values: Sequence[Any]) -> list[int]:
         found = found.set(~found.is_between(column.starts[0], column.high), None)
     for value, known in zip(values, found, strict=True):
         if known is None:
-            raise wrong(column.name, f"{value!r} is not among the values that its schema allows")
+            raise wrong(column.name, f"{value!r} is not one of its values, {allows(column)}")
     return pl.DataFrame([series]).select(cell(column)).to_series().to_list()
 
 

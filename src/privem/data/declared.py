@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import date
+from difflib import get_close_matches
 from typing import Any
 
 import numpy as np
@@ -12,6 +14,7 @@ from .columns import Category, Column, Flag, Moment, Number, refuse_text, wrong
 from .drafts import BLANK
 
 _FIELDS = ("type", "bounds", "categories", "others", "missing", "decimals", "format", "dtype")
+_FIELD_LIST = ", ".join(_FIELDS[:-1])  # types of tables are not for people to write
 _TYPES = ("int", "float", "bool", "str", "date", "datetime", "skip")
 _FORMS = (
     "a pair (low, high) of numbers, dates or times, a list of categories, bool, int, float, "
@@ -45,14 +48,13 @@ def column_of(name: str, given: Any) -> Column | None:
 
 def _from_fields(name: str, given: Mapping[str, Any]) -> Column | None:
     """A declaration by its fields, as in files."""
-    for key, value in given.items():
+    for key in given:
         if key not in _FIELDS:
-            raise wrong(name, f"unknown {key!r}; a column has {', '.join(_FIELDS)}")
-        if isinstance(value, str) and value == BLANK:
-            raise wrong(name, f'{key} is still "?": complete the draft')
+            raise wrong(name, f"unknown {key!r}{_meant(key, _FIELDS)}; it may have {_FIELD_LIST}")
     kind, bounds = given.get("type"), given.get("bounds")
     if kind is not None and kind not in _TYPES:
-        raise wrong(name, f"unknown type {kind!r}; expected {_FORMS}, or a type in {_TYPES}")
+        said = f"unknown type {kind!r}{_meant(kind, _TYPES)}; types are {', '.join(_TYPES)}"
+        raise wrong(name, f"{said}; a list of values is categories = [...]")
     gaps = given.get("missing", False)
     if not isinstance(gaps, bool):
         raise wrong(name, f"missing is true or false, got {gaps!r}")
@@ -73,19 +75,60 @@ def _from_fields(name: str, given: Mapping[str, Any]) -> Column | None:
             raise wrong(name, f"{kind} has no bounds")
         return Flag(name, **more) if kind == "bool" else Category(name, None, **more)
     whole = {"int": True, "float": False}.get(kind or "")
-    if bounds is None:
+    low, high = _ends(name, bounds)
+    if low is None and high is None:
         if whole is None:
             raise wrong(
                 name,
                 "it needs bounds, categories or a type" if kind is None else f"{kind} needs bounds",
             )
         return Number(name, None, None, whole, decimals=decimals, **more)
+    if whole is None and (kind is not None or isinstance(high if low is None else low, str | date)):
+        return Moment.between(name, low, high, kind=kind, format=given.get("format"), **more)
+    return Number(name, low, high, whole, decimals=decimals, **more)
+
+
+def _ends(name: str, bounds: Any) -> tuple[Any, Any]:
+    """Two bounds; one that is ``None`` or infinite, as files write it too, is to be found."""
+    if bounds is None:
+        return None, None
     if isinstance(bounds, str) or not isinstance(bounds, Sequence) or len(bounds) != 2:
         raise wrong(name, f"bounds are a pair (categories a list), got {bounds!r}")
     low, high = bounds
-    if whole is None and (kind is not None or isinstance(low, str | date)):
-        return Moment.between(name, low, high, kind=kind, format=given.get("format"), **more)
-    return Number(name, low, high, whole, decimals=decimals, **more)
+    return (
+        None if isinstance(low, float) and low == -math.inf else low,
+        None if isinstance(high, float) and high == math.inf else high,
+    )
+
+
+def _meant(given: Any, known: Sequence[str]) -> str:
+    """A known word that is nearly the given one, as a question."""
+    near = get_close_matches(str(given), known, 1)
+    return f" (is {near[0]!r} meant?)" if near else ""
+
+
+def refuse_blanks(columns: Mapping[Any, Any]) -> None:
+    """Raise for a draft of which not all is completed; name every place.
+
+    Examples
+    --------
+    >>> refuse_blanks({"age": {"type": "int", "bounds": "?", "missing": "?"}, "sex": ["f", "m"]})
+    Traceback (most recent call last):
+    ValueError: the schema is a draft: complete every "?", of age (bounds, missing)
+    """
+    blank = {
+        name: [str(key) for key, value in given.items() if _is_blank(key, value)]
+        for name, given in columns.items()
+        if isinstance(given, Mapping)
+    }
+    said = [f"{name} ({', '.join(keys)})" for name, keys in blank.items() if keys]
+    if said:
+        raise ValueError(f'the schema is a draft: complete every "?", of {", ".join(said)}')
+
+
+def _is_blank(key: Any, value: Any) -> bool:
+    ends = value if key == "bounds" and isinstance(value, list | tuple) else [value]
+    return any(isinstance(end, str) and end == BLANK for end in ends)
 
 
 def name_of(name: Any) -> str:

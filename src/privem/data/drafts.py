@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Mapping
 from typing import Any
@@ -18,7 +19,8 @@ DRAFT = """\
 # A draft of a schema. Complete every "?" from what is known without looking at the rows.
 #   type: "int", "float", "bool", "str", "date", "datetime", or "skip" to leave the column out
 #   bounds: [lowest, highest], as numbers or like ["2019-01-31", "2025-12-31"]. Leave them out
-#     ("int" and "float" only), and a private fit finds them, out of its budget
+#     ("int" and "float" only), and a private fit finds them, out of its budget; in [0, inf] the
+#     upper one
 #   categories: ["a", "b"], instead of a type. With type = "str" instead, a private fit finds those
 #     that many records have, out of its budget; all others count as one more, "other"
 #   others: true if the last category stands for all that are not listed; may be left out
@@ -88,5 +90,7 @@ def toml(value: Any) -> str:
         return f"{{{', '.join(f'{toml_key(key)} = {toml(each)}' for key, each in value.items())}}}"
     if isinstance(value, list):
         return f"[{', '.join(map(toml, value))}]"
+    if isinstance(value, float) and math.isinf(value):
+        return "inf" if value > 0 else "-inf"
     # JSON's numbers, booleans and text are TOML's too, but for one control character.
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -15,6 +15,7 @@ from .cells import cell, read
 from .columns import Category, Column, Flag, Moment, Number, wrong
 from .decode import limits, uniform
 from .mixed import as_text
+from .wording import allows
 
 Span = tuple[Any, Any]
 
@@ -60,7 +61,7 @@ def spans(column: Number | Moment, given: Any) -> list[Span]:
     if not isinstance(given, tuple):
         value = _value(column, given)
         if not start <= value <= end:
-            raise wrong(column.name, f"{given!r} is not between its bounds")
+            raise wrong(column.name, f"{given!r} is not one of its values, {allows(column)}")
         return [(value, value)]
     if len(given) != 2:
         raise wrong(column.name, f"a range is a pair (low, high), got {given!r}")
@@ -68,7 +69,9 @@ def spans(column: Number | Moment, given: Any) -> list[Span]:
     least = start if low is None else max(start, _value(column, low, math.ceil))
     most = end if high is None else min(end, _value(column, high, math.floor))
     if least > most:
-        raise wrong(column.name, f"none of its values is between {low!r} and {high!r}")
+        raise wrong(
+            column.name, f"none of its values, {allows(column)}, is between {low!r} and {high!r}"
+        )
     return [(least, most)]
 
 
@@ -104,7 +107,7 @@ def _value(column: Number | Moment, value: Any, whole: Any = None) -> Any:
             return whole(units)
         found = units.numerator if units.denominator == 1 else None
     if found is None:
-        raise wrong(column.name, f"{value!r} is not among the values that its schema allows")
+        raise wrong(column.name, f"{value!r} is not one of its values, {allows(column)}")
     return found
 
 
@@ -114,7 +117,7 @@ def _place(column: Flag | Category, value: Any) -> int:
         column = replace(column, others=False)  # what is asked for must be listed
     series = _series(column, value)
     if read(column, series)[0].item() is None:
-        raise wrong(column.name, f"{value!r} is not among the values that its schema allows")
+        raise wrong(column.name, f"{value!r} is not one of its values, {allows(column)}")
     return int(pl.DataFrame([series]).select(cell(column)).item())
 
 

@@ -15,7 +15,7 @@ from sklearn.utils.validation import validate_data
 from .categories import category_type, coded, read_categories
 from .files import group_column, is_npy, read_file
 from .frame import numeric, without_column
-from .mixed import UNDECLARED_GAP, as_frame, open_cells
+from .mixed import as_frame, open_cells
 from .persons import Owned, as_labels, column_labels
 from .sums import ArrayRows
 from .table import Declared, People, Policy, Table, kinds, register
@@ -36,6 +36,7 @@ from .values import (
     unmasked,
     without_values,
 )
+from .wording import undeclared_gap
 
 
 def _open_memory(X: Any, y: Any, weight: Any, groups: Any, policy: Policy) -> Table:
@@ -311,9 +312,10 @@ def _held(rows: Any, policy: Policy, names: Sequence[str] | None) -> Table:
     if policy.fitted and policy.schema is None:
         _refuse_other_columns(table, policy)
     if policy.private:
-        said = CONTAINS_NAN if policy.schema is None else UNDECLARED_GAP
+        schema = policy.schema
+        said = CONTAINS_NAN if schema is None else undeclared_gap(schema.columns)
         # Frames with a schema were looked at when they were opened, and may hold NaN now.
-        looked = policy.schema is not None and isinstance(rows, ArrayRows)
+        looked = schema is not None and isinstance(rows, ArrayRows)
         refuse_missing(rows, policy.target, policy.missing or looked, said)
     elif policy.party:
         _read_once(rows)

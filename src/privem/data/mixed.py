@@ -25,13 +25,8 @@ from .persons import as_labels, column_labels
 from .raw import Texts, is_open, raw
 from .sums import ArrayRows
 from .table import Declared, Policy
-from .values import CONTAINS_NAN, as_weights, is_frame, is_lazy, is_table, refuse_kind
-
-# What a private fit says of gaps, and not where or how many.
-UNDECLARED_GAP = (
-    f"{CONTAINS_NAN.partition(':')[0]} (a missing value) in a column that may have none by its "
-    "schema: name the columns that may, missing=[...], or drop such rows"
-)
+from .values import as_weights, is_frame, is_lazy, is_table, refuse_kind
+from .wording import allows, undeclared_gap
 
 
 @dataclass(frozen=True)
@@ -160,7 +155,7 @@ def open_cells(
         return streamed, schema, texts
     frame = opened.scan.select(*cells).collect()
     if policy.private and any(column.null_count() for column in frame):
-        raise ValueError(UNDECLARED_GAP)
+        raise ValueError(undeclared_gap(columns))
     if extra:
         weight = opened.scan.select(*extra).collect().to_series().to_numpy()
     if isinstance(groups, str):
@@ -234,7 +229,7 @@ def _odd(opened: Opened, columns: Sequence[Column]) -> str:
         if found[f"odd{j}"] is not None:
             return (
                 f"column {column.name!r} holds {found[f'odd{j}']!r}, which its schema does not "
-                "allow: declare it, or remove such rows"
+                f"allow ({allows(column)}): declare it, or remove such rows"
             )
         if found[f"gap{j}"] and not column.missing:
             return (

@@ -13,9 +13,10 @@ A :class:`Cut` then gives the cell of each number. It is public, and part of a q
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -24,7 +25,7 @@ from numpy.typing import NDArray
 
 from ..core import Release, Source, Stage
 from .cells import GAPS, read, rounded
-from .columns import Category, Column, Number
+from .columns import LARGEST_WHOLE, Category, Column, Number
 from .header import Header
 from .lazy import BATCH, reading
 from .persons import one_of_each
@@ -34,6 +35,51 @@ from .values import quietly
 def is_open(column: Column) -> bool:
     """Whether bounds or categories are to be found."""
     return not column.known
+
+
+def bounded(column: Number, low: float, high: float) -> Number:
+    """A column with bounds that were found, as wide as need be for its resolution and type.
+
+    A bound that was given stays; if the one that was found contradicts it, that one moves.
+
+    Examples
+    --------
+    >>> bounded(Number("age", whole=True, dtype="uint8"), -3.2, 99.5).spelled()
+    '(int, 0, 100)'
+    >>> bounded(Number("income", 0), -120.5, 9e4).spelled()
+    '(0, 90000.0)'
+    >>> bounded(Number("weight", decimals=1), 48.23, 97.0).as_dict()
+    {'bounds': [48.2, 97.0], 'decimals': 1}
+    """
+    scale, given = column.scale, (column.low, column.high)
+    low, high = (low if given[0] is None else given[0]), (high if given[1] is None else given[1])
+    if low >= high:
+        room = max(1.0, abs(low), abs(high))
+        low, high = (high - room, high) if given[0] is None else (low, low + room)
+    if scale is not None:
+        # Of decimals, room for the rounding of a bound that has as many digits as a double.
+        most = LARGEST_WHOLE if column.whole else LARGEST_WHOLE // 2
+        least = -most
+        if column.whole and column.dtype is not None:
+            held = np.iinfo(column.dtype)
+            least, most = max(least, int(held.min)), min(most, int(held.max))
+        first = max((math.floor if given[0] is None else math.ceil)(low * scale), least)
+        last = min((math.ceil if given[1] is None else math.floor)(high * scale), most)
+        if first >= last:
+            first, last = (
+                (first, first + 1) if given[1] is None and first < most else (last - 1, last)
+            )
+        low, high = (first, last) if column.whole else (first / scale, last / scale)
+    elif column.dtype == "float32":
+        low, high = -_single_above(-low), _single_above(high)
+    low, high = (low if given[0] is None else given[0]), (high if given[1] is None else given[1])
+    return replace(column, low=low, high=high)
+
+
+def _single_above(value: float) -> float:
+    """The smallest number of single precision that is no smaller."""
+    nearest = np.float32(value)
+    return float(nearest if float(nearest) >= value else np.nextafter(nearest, np.float32(np.inf)))
 
 
 def raw(column: Column) -> pl.Expr:

@@ -26,6 +26,8 @@ _COLOURS = ("#0072B2", "#D55E00")
 _INK, _FAINT = "#22262b", "#6b7280"
 # Bars of a column, columns and pairs that are shown, panels side by side.
 _BARS, _COLUMNS, _PAIRS, _ACROSS = 32, 12, 4, 4
+# So many categories are in the order of the schema; of more, the most frequent come first.
+_IN_ORDER = 20
 
 
 @dataclass(frozen=True)
@@ -115,9 +117,11 @@ def draw_tables(
     )
     for axes in grid.ravel():
         axes.set_visible(False)
+    below = False
     for j, column in enumerate(shown):
-        _bars(grid[j // _ACROSS, j % _ACROSS], schema, j, (one.cells[j], other.cells[j]))
-        grid[j // _ACROSS, j % _ACROSS].set_title(column.name, loc="left", color=_INK, fontsize=12)
+        axes = grid[j // _ACROSS, j % _ACROSS]
+        below |= _bars(axes, schema, j, (one.cells[j], other.cells[j]))
+        axes.set_title(column.name, loc="left", color=_INK, fontsize=12)
     for k, pair in enumerate(pairs):
         top = max(float(np.quantile(one.pairs[pair], 0.98)), 1e-9)
         for row, shares, name in ((rows, one, names[0]), (rows + 1, other, names[1])):
@@ -127,15 +131,19 @@ def draw_tables(
             axes.set_title(f"{along} by {across}\n{name}", loc="left", color=_INK, fontsize=11)
     from matplotlib.patches import Patch
 
-    handles = [Patch(color=c, label=n, alpha=0.6) for c, n in zip(_COLOURS, names, strict=True)]
+    said = (f"{names[0]} (negative numbers are drawn as zero)" if below else names[0], names[1])
+    handles = [Patch(color=c, label=n, alpha=0.6) for c, n in zip(_COLOURS, said, strict=True)]
     figure.legend(handles=handles, loc="outside lower center", ncols=2, frameon=False, fontsize=11)
     if title:
         figure.suptitle(title, fontsize=15, fontweight="bold", color=_INK, x=0.01, ha="left")
     save_figure(figure, path)
 
 
-def _bars(axes: Axes, schema: Schema, j: int, shares: tuple[Array, Array]) -> None:
-    """Shares of one column: steps for what is ordered, pairs of bars for categories."""
+def _bars(axes: Axes, schema: Schema, j: int, shares: tuple[Array, Array]) -> bool:
+    """Shares of one column: steps for what is ordered, pairs of bars for categories.
+
+    Noise may make shares negative: these are drawn as zero, and whether there are any is returned.
+    """
     axes.set_visible(True)
     column, labels = schema.columns[j], _labels(schema, j)
     there = column.size - column.missing
@@ -148,9 +156,12 @@ def _bars(axes: Axes, schema: Schema, j: int, shares: tuple[Array, Array]) -> No
             starts = np.unique(np.searchsorted(column.starts, edges))
     both = [np.add.reduceat(each[:there], starts) for each in shares]
     order = np.arange(len(starts))
-    if not column.ordered:
+    if not column.ordered and there > _IN_ORDER:
         order = np.argsort(-both[1], kind="stable")[:_BARS]
         both = [each[order] for each in both]
+    gaps = [each[-1:] for each in shares] if column.missing else []
+    below = any((each < 0).any() for each in (*both, *gaps))
+    both, gaps = ([np.maximum(each, 0.0) for each in part] for part in (both, gaps))
     at = np.arange(len(order))
     if column.ordered:
         for each, colour in zip(both, _COLOURS, strict=True):
@@ -161,17 +172,18 @@ def _bars(axes: Axes, schema: Schema, j: int, shares: tuple[Array, Array]) -> No
             axes.bar(at + side, each, 0.4, color=colour, alpha=0.6)
     if column.missing:
         last = len(at) + (1 if column.ordered else 0)
-        for each, colour, side in zip(shares, _COLOURS, (-0.4, 0.4), strict=True):
-            axes.bar(last + 0.8 + side, each[-1], 0.8, color=colour, alpha=0.6)
-    step = max(len(at) // (5 if column.ordered else 8), 1)
+        for each, colour, side in zip(gaps, _COLOURS, (-0.4, 0.4), strict=True):
+            axes.bar(last + 0.8 + side, each, 0.8, color=colour, alpha=0.6)
+    step = max(-(-len(at) // (6 if column.ordered else 10)), 1)
     ticks = list(at[::step])
     said = [labels[starts[order[k]]] for k in ticks]
     if column.missing:
         ticks, said = [*ticks, last + 0.8], [*said, "missing"]
     _dress(axes)
     axes.set_xticks(ticks, said, rotation=30, ha="right")
-    axes.set_ylim(bottom=min(0.0, float(min(each.min() for each in both))))
+    axes.set_ylim(bottom=0.0)
     axes.set_ylabel("share of records", color=_FAINT, fontsize=9)
+    return below
 
 
 def _table(

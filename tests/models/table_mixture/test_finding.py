@@ -134,6 +134,28 @@ def test_a_fit_that_finds_nothing_stops_and_says_what_it_cost():
         TableMixture(**MORE).fit(PEOPLE.head(50))
 
 
+@pytest.mark.parametrize("epsilon", [4.0, None])
+def test_a_bound_that_is_known_stays(epsilon):
+    frame = pl.DataFrame({"pay": pl.Series(RNG.exponential(3e4, N))})
+    known = TableMixture(schema={"pay": (0, None)}, epsilon=epsilon, n_components=1).fit(frame)
+    pay = known.schema_["pay"]
+    assert pay.low == 0
+    assert 1e5 < pay.high < 1e6
+    assert known.sample_frame(500)["pay"].min() >= 0
+
+
+def test_bounds_that_contradict_a_constraint_stop_the_fit_before_more_is_spent():
+    apart = pl.DataFrame({"first": RNG.normal(5e4, 50, N), "last": RNG.normal(10, 1, N)})
+    schema = Schema({"first": float, "last": float}, constraints=["first <= last"])
+    with pytest.raises(
+        BoundsNotFound, match=r"'first <= last': by their bounds.*so far"
+    ) as stopped:
+        TableMixture(schema=schema, epsilon=4.0).fit(apart)
+    assert 0 < stopped.value.spent < 2.0
+    with pytest.raises(ValueError, match="by their bounds, it never holds"):
+        TableMixture(schema=schema, epsilon=None).fit(apart)
+
+
 def test_where_nobody_may_look_for_them():
     with pytest.raises(
         ValueError, match=r"no bounds for 'age', 'pay'.*not possible in a federation"

@@ -17,9 +17,9 @@ out.
 
 *Within bins* noisy counts are made a law. Counts of ordered cells are taken for constant between
 some borders, and these are found by least squares with a price on each border: a spike that is no
-noise has borders on both sides, and a stretch of noise has none. Tails fall outwards. Smaller spikes
-than that are common too: people give round numbers. How many times its level a cell holds is taken
-to have one law for the whole column, whatever it is; the likeliest is found by EM (Kiefer and
+noise has borders on both sides, and a stretch of noise has none. Tails fall outwards. Many smaller
+spikes are common too: people give round numbers. How many times its level a cell holds is taken to
+have one law for the whole column, whatever it is; the likeliest is found by EM (Kiefer and
 Wolfowitz 1956), and each cell has its mean given its noisy count. Rare categories are shrunk
 towards their mean by what noise explains (James and Stein). Every cell keeps some probability.
 """
@@ -48,7 +48,7 @@ _HEAVY = 0.8
 _STANDS_OUT, _MOST_LABELS = 3.0, 64
 # Cells that noise leaves without records have this part of its deviation.
 _UNSEEN = 0.1
-# How many times its level a cell may hold: nothing, or 1/16 to 256 times. Nearly all hold it at first.
+# How many times its level a cell may hold: nothing, or 1/16 to 256 times. At first, mostly once.
 _TIMES = np.concatenate([[0.0], 2.0 ** (np.arange(-16, 33) / 4)])
 _FIRST = np.where(_TIMES == 1.0, 0.9, 0.0) + 0.1 / len(_TIMES)
 _STEPS = 50

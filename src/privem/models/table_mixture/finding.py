@@ -186,7 +186,15 @@ class Finding:
             box(wanted, None, ground.allowance), lambda query: ColumnsQuery(query, columns)
         )
         low, high = sides.low.tolist(), sides.high.tolist()
-        schema = found.schema.with_bounds({name: (low[j], high[j]) for j, name in enumerate(names)})
+        bounds = {name: (low[j], high[j]) for j, name in enumerate(names)}
+        try:
+            schema = found.schema.with_bounds(bounds)
+        except ValueError as problem:  # a constraint that no record between these bounds meets
+            raise BoundsNotFound(
+                f"{problem}. Bounds were found by noisy counts: give those of its columns in the "
+                "schema, or leave the constraint out if records do not keep it",
+                tuple(names),
+            ) from None
         said = (f"bounds of {', '.join(names)}", estimated(sides.outside))
         return replace(found, schema=schema, outside=sides.outside, known=(*found.known, said))
 

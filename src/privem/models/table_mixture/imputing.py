@@ -15,6 +15,7 @@ from ...data.decode import decode, limits
 from ...data.lazy import reading
 from ...data.mixed import open_columns
 from ...data.values import is_frame
+from ...data.wording import allows
 from ...schema import Schema
 from .chains import unknown
 from .constrained import Constrained
@@ -38,7 +39,8 @@ def known_cells(schema: Schema, X: Any, without: str | None = None) -> Cells:
             for column, value in zip(here, found, strict=True):
                 if value is not None:
                     raise ValueError(
-                        f"column {column.name!r} holds {value!r}, which its schema does not allow"
+                        f"column {column.name!r} holds {value!r}, which its schema does not allow "
+                        f"({allows(column)})"
                     )
         frame = opened.scan.select(*(cell(column) for column in here)).collect()
     cells = np.full((rows, len(schema.columns)), -1, dtype=np.int64)
