@@ -156,7 +156,7 @@ class Evidence:
         return np.repeat(np.eye(len(self.bins), dtype=np.float32), self.bins, axis=0)
 
     def odds(self, free: Single) -> Single:
-        """Log-odds (K, p) of numbers that are independent a priori, all of one variance."""
+        """Log-odds (..., K, p) of numbers that are independent a priori, all of one variance."""
         odds = self._rooted(free, transposed=True)
         odds += self.centre
         return np.clip(odds, -FAR, FAR, out=odds)
@@ -165,7 +165,7 @@ class Evidence:
         """The numbers of which these are the log-odds."""
         away = odds - self.centre
         for at, root in self.roots:
-            away[:, at] = np.linalg.solve(root, away[:, at].T).T
+            away[..., at] = np.linalg.solve(root, away[..., at].swapaxes(-1, -2)).swapaxes(-1, -2)
         return away
 
     def freed(self, slopes: Single) -> Single:
@@ -175,7 +175,7 @@ class Evidence:
     def _rooted(self, numbers: Single, transposed: bool) -> Single:
         found = numbers.copy()
         for at, root in self.roots:
-            np.matmul(numbers[:, at], root.T if transposed else root, out=found[:, at])
+            np.matmul(numbers[..., at], root.T if transposed else root, out=found[..., at])
         return found
 
     @property

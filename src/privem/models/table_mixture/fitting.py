@@ -32,7 +32,8 @@ more columns there are, the further apart are the optima: a start for every two 
 eight and at most sixteen.
 
 *How.* Adam (Kingma and Ba 2015) on log-odds and log-weights, a fixed number of steps, in single
-precision: each step is two matrix products for each value of the target.
+precision: each step is two matrix products for each value of the target. Arrays hold several
+starts, first axis first, as far as they are small.
 """
 
 from __future__ import annotations
@@ -59,6 +60,8 @@ _CLASS, _FEWEST, _MOST = 7.0, 2, 100
 _STARTS, _MOST_STARTS, _STEPS, _RATE = 8, 16, 500, 0.1
 # Products and sums that all starts together may take, but for the first: seconds.
 _WORK = 4e11
+# Numbers of one table of all bins, of all starts that are taken together.
+_TOGETHER = 2**18
 # Deviations of the tables' noise that all records must be for pairs to be asked for; and of which
 # counts of cells have the inverse as their share, within limits.
 _PAY, _SHARE = 20.0, 40.0
@@ -157,13 +160,10 @@ def fit_tables(
     each = evidence.work * n_components * _STEPS
     wanted = min(max(len(bins) // 2, _STARTS), _MOST_STARTS)
     starts = n_starts or int(min(max(_WORK / each, 1), wanted))
-    found = []
-    # Products are small: several threads would wait for each other.
-    with threadpool_limits(1, "blas"):
-        for _ in range(starts):
-            profiles, weights = fit_once(evidence, n_components, rng)
-            found.append(state_of(bins, target, profiles, weights))
-    return pooled(found)
+    begun = [_begin(evidence, n_components, rng) for _ in range(starts)]
+    odds, logs = (np.stack(each) for each in zip(*begun, strict=True))
+    ends = descended(evidence, odds, logs, _STEPS)
+    return pooled([state_of(bins, target, *end) for end in zip(*ends, strict=True)])
 
 
 def independent(bins: Sequence[Bins], cells: Release[CellCounts], count: float) -> TableState:
@@ -183,17 +183,42 @@ def fit_once(
     evidence: Evidence, components: int, rng: np.random.Generator, steps: int = _STEPS
 ) -> tuple[Array, Array]:
     """From one start: laws of bins (K, p) and joint weights (K, v) of class and target."""
+    odds, logs = _begin(evidence, components, rng)
+    laws, weights = descended(evidence, odds[None], logs[None], steps)
+    return laws[0], weights[0]
+
+
+def _begin(evidence: Evidence, components: int, rng: np.random.Generator) -> tuple[Single, Single]:
+    """Log-odds (K, p) and log-weights (K, v) where a search begins."""
     values, p = len(evidence.pairs), len(evidence.centre)
     odds = evidence.odds(np.float32(_SPREAD) * _normal(rng, (components, p)))
     share = np.maximum(evidence.target, np.float32(1e-4))
     logs = np.log(share / share.sum()) + np.float32(values > 1) * _normal(rng, (components, values))
-    return descended(evidence, odds, logs, steps)
+    return odds, logs
 
 
 def descended(
     evidence: Evidence, odds: Single, logs: Single, steps: int, rate: float = _RATE
 ) -> tuple[Array, Array]:
-    """Laws and joint weights after so many steps from log-odds and log-weights."""
+    """Laws (S, K, p) and joint weights (S, K, v) after so many steps from S starts.
+
+    Starts know nothing of each other. Small ones are taken together: what a step costs is then not
+    Python's but the machine's time.
+    """
+    at_once = max(_TOGETHER // evidence.pairs[0].size, 1)
+    found = []
+    # Products are small: several threads would wait for each other.
+    with threadpool_limits(1, "blas"):
+        for at in range(0, len(odds), at_once):
+            some = slice(at, at + at_once)
+            found.append(_descended(evidence, odds[some], logs[some].copy(), steps, rate))
+    laws, weights = zip(*found, strict=True)
+    return np.concatenate(laws), np.concatenate(weights)
+
+
+def _descended(
+    evidence: Evidence, odds: Single, logs: Single, steps: int, rate: float
+) -> tuple[Array, Array]:
     free = evidence.free(odds)
     steppers = _Adam(free), _Adam(logs)
     for step in range(1, steps + 1):
@@ -203,7 +228,7 @@ def descended(
         for parameter, slope, stepper in zip((free, logs), slopes, steppers, strict=True):
             stepper.move(parameter, slope, size, step)
         np.clip(free, -FAR, FAR, out=free)
-        logs -= logs.max()
+        logs -= logs.max(axis=(-2, -1), keepdims=True)
         np.maximum(logs, -FAR, out=logs)
     return _probabilities(evidence, evidence.odds(free).astype(float), logs.astype(float))
 
@@ -217,24 +242,26 @@ def _slopes(evidence: Evidence, free: Single, logs: Single) -> tuple[Single, Sin
     laws, weights = _probabilities(evidence, evidence.odds(free), logs)
     by_law, by_weight = np.zeros_like(laws), np.empty_like(weights)
     for v, table in enumerate(evidence.pairs):
-        weighted = laws * weights[:, v, None]
-        away = weighted.T @ laws
+        weighted = laws * weights[..., v, None]
+        away = weighted.swapaxes(-1, -2) @ laws
         away -= table
         away *= evidence.measured
         pull = laws @ away
         # Each table stands twice in the symmetric matrix, and once in the likelihood.
-        by_weight[:, v] = np.einsum("kp,kp->k", pull, laws) / 2
-        pull *= weights[:, v, None]
+        by_weight[..., v] = np.einsum("...kp,...kp->...k", pull, laws) / 2
+        pull *= weights[..., v, None]
         by_law += pull
-    whole = weights.sum(axis=1)
-    away = evidence.precision * (whole @ laws - evidence.margins)
-    by_law += whole[:, None] * away
-    by_weight += (laws @ away)[:, None]
-    by_weight += np.float32(evidence.target_precision) * (weights.sum(axis=0) - evidence.target)
+    whole = weights.sum(axis=-1, keepdims=True)
+    away = evidence.precision * (whole.swapaxes(-1, -2) @ laws - evidence.margins)
+    by_law += whole * away
+    by_weight += laws @ away.swapaxes(-1, -2)
+    target = weights.sum(axis=-2, keepdims=True) - evidence.target
+    by_weight += np.float32(evidence.target_precision) * target
     inner = _per_column(evidence, by_law * laws)
-    tight = evidence.relative**2 / evidence.variance(len(free))
+    tight = evidence.relative**2 / evidence.variance(free.shape[-2])
     by_free = evidence.freed(laws * (by_law - inner)) + np.float32(tight) * free
-    by_logs = weights * (by_weight - np.sum(by_weight * weights))
+    mean = np.sum(by_weight * weights, axis=(-2, -1), keepdims=True)
+    by_logs = weights * (by_weight - mean)
     return by_free, by_logs.astype(np.float32, copy=False)
 
 
@@ -242,8 +269,8 @@ def _probabilities(evidence: Evidence, odds: Real, logs: Real) -> tuple[Real, Re
     """Laws of bins and joint weights, from log-odds and log-weights."""
     laws = np.exp(odds)
     laws /= _per_column(evidence, laws)
-    weights = np.exp(logs - logs.max())
-    return laws, weights / weights.sum()
+    weights = np.exp(logs - logs.max(axis=(-2, -1), keepdims=True))
+    return laws, weights / weights.sum(axis=(-2, -1), keepdims=True)
 
 
 def _per_column(evidence: Evidence, table: NDArray[Any]) -> NDArray[Any]:

@@ -10,7 +10,6 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
 from ...linalg import Array
 from .evidence import Evidence, Single
@@ -60,18 +59,13 @@ def _went_on(state: TableState, evidence: Evidence, target: int | None, classes:
     if target is not None:
         at = sum(each.count for each in bins[:target])
         columns = slice(at, at + bins[target].count)
-    found = []
-    weights = np.split(state.weights * starts, starts)
-    for whole, profiles in zip(weights, np.split(state.profiles, starts), strict=True):
-        laws = profiles
-        joint = whole[:, None]
-        if target is not None:
-            laws = np.delete(profiles, columns, axis=1)
-            joint = whole[:, None] * profiles[:, columns]
-        with threadpool_limits(1, "blas"):
-            moved = descended(evidence, _odds(evidence, laws), _logs(joint), _STEPS, _RATE)
-        found.append(state_of(bins, target, *moved))
-    return pooled(found)
+    joint = state.weights.reshape(starts, classes, 1) * starts
+    laws = state.profiles.reshape(starts, classes, -1)
+    if target is not None:
+        joint = joint * laws[..., columns]
+        laws = np.delete(laws, columns, axis=2)
+    moved = descended(evidence, _odds(evidence, laws), _logs(joint), _STEPS, _RATE)
+    return pooled([state_of(bins, target, *end) for end in zip(*moved, strict=True)])
 
 
 def _odds(evidence: Evidence, laws: Array) -> Single:
