@@ -212,6 +212,8 @@ def _bin_column(column: Column, counts: Array, deviation: float, rule: _Rule) ->
 def _ordered(smooth: Array, rule: _Rule) -> NDArray[np.int64]:
     """Atoms, and equal parts of what they leave. Cells on both sides of an atom may share a bin."""
     heavy = smooth >= rule.heavy
+    # Whatever noise did: records are enough for not much more atoms than bins.
+    heavy[np.argsort(-smooth, kind="stable")[2 * rule.bins :]] = False
     part = max(float(smooth[~heavy].sum()) / rule.bins, rule.least)
     bin_of = np.zeros(len(smooth), dtype=np.int64)
     last, held, light = -1, math.inf, -1
