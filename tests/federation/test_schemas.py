@@ -195,6 +195,7 @@ def test_what_does_not_go_together_is_refused(tmp_path, schema, terms, words):
     [
         ("age = {bounds = [18, 90]}", "parties agree on a type"),
         ('age = {type = "int"}', "no bounds for 'age'"),
+        ('age = {type = "int", bounds = [0, inf]}', "no bounds for 'age'"),
         ('age = {type = "int", bounds = "?"}', "is a draft: complete every"),
     ],
 )
