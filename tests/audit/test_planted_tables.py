@@ -18,7 +18,7 @@ from privem.data import persons
 from privem.models.table_mixture import plan, tables
 from privem.models.table_mixture.tables import CellCountsQuery, TablesQuery
 from privem.noise.discrete import Discrete
-from privem.noise.entropy import insecure_seeded_entropy_for_tests
+from privem.noise.sampler import insecure_seeded_entropy_for_tests
 
 NEIGHBOURS = ("add-remove", "replace-one")
 PAIRS = ((0, 1), (0, 2), (1, 2))
