@@ -78,6 +78,45 @@ def kept_share(away: Array, numbers: int, deviation: float) -> float:
     return max(0.0, 1.0 - numbers * deviation**2 / max(float(np.sum(away**2)), 1e-300))
 
 
+def multiples(
+    counts: Array, level: Array, times: Array, first: Array, rounds: int, before: Array | float = 0
+) -> Array:
+    """How likely each of many counts is each multiple of its level, (counts, multiples).
+
+    The law of the multiples is whatever it is: the likeliest is found by EM (Kiefer and Wolfowitz
+    1956), and each count then has its own by Bayes.
+
+    Parameters
+    ----------
+    counts, level : array of shape (n,)
+        Noisy counts and their levels, in deviations of the noise.
+    times : array of shape (m,)
+        The multiples.
+    first : array of shape (m,)
+        Their probabilities at first.
+    rounds : int
+    before : array of shape (m,), optional
+        Counts of each multiple that are there before any is seen.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> counts, level = np.array([0.1, -1.2, 0.7, 9.2, 10.4, 11.0]), np.full(6, 10.0)
+    >>> multiples(counts, level, np.array([0.0, 1.0]), np.full(2, 0.5), 20).argmax(axis=1)
+    array([0, 0, 0, 1, 1, 1])
+    """
+    away = counts[:, None] - level[:, None] * times
+    away *= away
+    away -= away.min(axis=1, keepdims=True)
+    likely = np.exp(-0.5 * away)
+    law = first
+    for _ in range(rounds):
+        law = law * ((1 / np.maximum(likely @ law, 1e-300)) @ likely) + before
+        law = law / law.sum()
+    likely *= law
+    return np.asarray(likely / np.maximum(likely.sum(axis=1, keepdims=True), 1e-300))
+
+
 def rounder(matrix: Array, deviation: float) -> tuple[Array, float]:
     """A symmetric matrix shrunk towards a multiple of the identity by what its noise explains.
 

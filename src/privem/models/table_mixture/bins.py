@@ -36,7 +36,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import isotonic_regression
 
-from ...blocks.shrinkage import kept_share
+from ...blocks.shrinkage import kept_share, multiples
 from ...linalg import Array
 
 # Deviations of noise that the mean cell of a table of two columns holds, and a bin of its column.
@@ -294,21 +294,8 @@ def smoothed(counts: Array, deviation: float) -> Array:
         smooth[stretches[0]] = _tail(scaled[stretches[0]][::-1], level[0], level[1])[::-1]
     if len(level) > 1 and level[-1] < level[-2]:
         smooth[stretches[-1]] = _tail(scaled[stretches[-1]], level[-1], level[-2])
-    return np.asarray(deviation * (_heaped(scaled, smooth) + _unseen(slice(0, size))))
-
-
-def _heaped(counts: Array, level: Array) -> Array:
-    """What cells hold on average, given counts with noise of deviation one, and their levels."""
-    away = counts[:, None] - level[:, None] * _TIMES
-    likely = np.exp(-0.5 * np.clip(away, -35.0, 35.0) ** 2)
-    law = _FIRST
-    for _ in range(_STEPS):
-        law = np.mean(_shares(likely * law), axis=0)
-    return np.asarray(level * (_shares(likely * law) @ _TIMES))
-
-
-def _shares(table: Array) -> Array:
-    return np.asarray(table / np.maximum(table.sum(axis=1, keepdims=True), 1e-300))
+    heaped = smooth * (multiples(scaled, smooth, _TIMES, _FIRST, _STEPS) @ _TIMES)
+    return np.asarray(deviation * (heaped + _unseen(slice(0, size))))
 
 
 def _unseen(at: slice) -> float:

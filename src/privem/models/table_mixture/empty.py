@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.ndimage import maximum_filter1d
 
+from ...blocks.shrinkage import multiples
 from ...linalg import Array
 
 # What a cell may hold, over what it would if columns were independent: what counts as nobody, of a
@@ -30,11 +31,11 @@ _NOBODY = {1: 0.1, 3: 0.02, 5: 0.01}
 _RATIOS = np.array(
     [0, 0.01, 0.02, 0.05, 0.1, 0.2, 0.35, 0.5, 0.7, 1, 1.4, 2, 3, 4, 6, 8, 12, 16, 24, 32]
 )
-_USUAL = 9
+_FIRST = np.full(len(_RATIOS), 1 / len(_RATIOS))
 # Deviations of noise above which a cell is not empty, whatever its neighbours are.
 _STANDS_OUT = 3.0
 # Cells that hold what is usual, which are counted before any other: few cells say little.
-_BEFORE = 2.0
+_BEFORE = np.where(_RATIOS == 1, 2.0, 0.0)
 _ROUNDS = 20
 # Deviations of noise that are subtracted from cells that are empty.
 _OFF = 2.5
@@ -80,7 +81,9 @@ def emptied(
         wanted = _summed(usual, ordered, size) / scale
         if not wanted.max() > 1.0:
             continue  # noise hides whether any is empty
-        found = _empty(_summed(counts, ordered, size) / scale, wanted, nobody)
+        seen = _summed(counts, ordered, size) / scale
+        ratios = multiples(seen.ravel(), wanted.ravel(), _RATIOS, _FIRST, _ROUNDS, _BEFORE)
+        found = ratios[:, nobody >= _RATIOS].sum(axis=1).reshape(counts.shape)
         for axis, many in enumerate(ordered):
             some = _first(axis, many)
             found[some] = maximum_filter1d(found[some], size, axis=axis, mode="nearest")
@@ -105,19 +108,3 @@ def _summed(table: Array, ordered: tuple[int, int], size: int) -> Array:
         if many:
             found[some] = sums.take(high, axis) - sums.take(low, axis)
     return found
-
-
-def _empty(counts: Array, usual: Array, nobody: float) -> Array:
-    """How likely each of many counts is nobody, counts and what is usual in deviations of noise."""
-    away = counts.reshape(-1, 1) - usual.reshape(-1, 1) * _RATIOS
-    away *= away
-    away -= away.min(axis=1, keepdims=True)
-    likely = np.exp(-0.5 * away)
-    share = np.full(len(_RATIOS), 1 / len(_RATIOS))
-    for _ in range(_ROUNDS):
-        share = share * ((1 / (likely @ share)) @ likely)
-        share[_USUAL] += _BEFORE
-        share /= share.sum()
-    likely *= share
-    found = likely[:, nobody >= _RATIOS].sum(axis=1) / likely.sum(axis=1)
-    return np.asarray(found.reshape(counts.shape))
