@@ -108,6 +108,19 @@ def test_too_few_records_run_the_plan_of_one_component() -> None:
     assert one.background_weight_ > 0
 
 
+def test_a_closer_look_at_a_blurred_frame_costs_no_more_than_it_needs() -> None:
+    """With many records a twentieth of EM's share, and the rest is EM's."""
+    X = np.random.default_rng(2).normal(size=(20_000, 4))
+    X[:1_000, 0] += 100
+    _, asked = fitted(X, n_components=3, bounds=(-200, 200), epsilon=1.0)
+    names = [name for name, _ in asked]
+    assert names[names.index("frame 3") + 1 :][:4] == ["em", "em", "em", "grid"]
+    spent = {
+        part: sum(m**-2 for name, m in asked if name.startswith(part)) for part in ("em", "EM")
+    }
+    assert spent["em"] / sum(spent.values()) == pytest.approx(1 / 20, rel=1e-3)
+
+
 def test_outliers_are_the_backgrounds() -> None:
     """Twenty in ten thousand records, far off, used to cost nats on average."""
     rng = np.random.default_rng(1)

@@ -151,7 +151,7 @@ class PrivateCovariancePlan:
     def _gaussian(self, ground: Ground) -> Generator[Stage, Release[Any], tuple[Array, Array]]:
         gaussian = PrivateGaussian(for_columns(ground), background=self._above)
         known = yield from given(gaussian.stages())
-        known = yield from gaussian.refine(known)
+        known = yield from gaussian.refine(known, looks=gaussian.looks(known))
         return known.mean, known.covariance
 
     def _joint(self, ground: Ground) -> Generator[Stage, Release[Any], tuple[Array, Array]]:

@@ -53,8 +53,9 @@ _SHARES = (0.05, 0.07, 0.06)
 _COLUMN_NOISE, _MOST_COLUMNS, _LATER = 0.06, 0.5, ("em", "grid", "contest")
 # Relative noise of a covariance that costs less than clipping heavy tails would.
 _TOLERATED = 0.1
-# Looks at one Gaussian. Several, as each has the coordinates of the last; more gain no more.
-LOOKS = 3
+# Looks at one Gaussian. Several, as each has the coordinates of the last. More gain no more, unless
+# the frame may be off by more nats than this: no look narrows a direction further than its noise.
+LOOKS, _MORE_LOOKS, _BLURRED = 3, 6, 0.5
 # Clip radii tried, squared, over the least.
 _RADII = 2.0 ** np.arange(16)
 # What a clip takes off cannot be put back where it is not in proportion: so much of it is lost.
@@ -200,6 +201,14 @@ class PrivateGaussian:
         known = yield from self._look("frame 2", known, self._radius("frame 2"))
         return (yield from self._lengths(known))
 
+    def blurred(self, known: Known) -> bool:
+        """Whether what is known asks for a closer look, and shares may change for it."""
+        return self.ground.allowance.adaptive and known.loss > _BLURRED
+
+    def looks(self, known: Known) -> int:
+        """How many looks to take with the whole of the part ``"em"``."""
+        return held(lambda: _MORE_LOOKS if self.blurred(known) else LOOKS)
+
     def refine(
         self, known: Known, releases: float = 1, looks: int = LOOKS
     ) -> Generator[Stage, Release[Any], Known]:
@@ -213,6 +222,13 @@ class PrivateGaussian:
         for _ in range(looks):
             known = yield from self._look("em", known, radius, releases * looks)
         return known
+
+    @property
+    def loss(self) -> float:
+        """How many nats noise costs a record where one look has all of the part ``"em"``."""
+        d = self.ground.region.d
+        first, second = self._noise(clip_radius(d), self._multiplier("em", 1))
+        return d / 2 * first**2 + frame_size(d, self.diagonal) / 4 * second**2
 
     def told(self, known: Known, mean: Array, covariance: Array, releases: float) -> Known:
         """What is known once EM has found mean and covariance with one of so many parts of em.

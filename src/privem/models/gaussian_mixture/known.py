@@ -235,11 +235,17 @@ class Known:
         return volume - float(size) - len(self.mean) / 2 * math.log(2 * math.pi)
 
     def sized(self, radii: Radii, owned: Radii | None = None) -> Known:
-        """With all variances as large as these lengths say, all of them or those that are owned."""
+        """With all variances as large as these lengths say, all of them or those that are owned.
+
+        Records that lie too far out may do so along all directions (heavy tails) or along one of
+        them (outliers): covariances may be off by half of what variances grow by.
+        """
         factor = (owned or radii).level
         mean_doubt = np.minimum(self.mean_doubt / factor, _MOST_DOUBT)
         lengths = _scaled(radii, owned, factor)
-        return Known(self.mean, self.root * math.sqrt(factor), mean_doubt, self.doubt, *lengths)
+        grown = max(1 - 1 / factor, 0.0)
+        doubt = np.minimum(self.doubt + (grown / 2) ** 2, _MOST_DOUBT)
+        return Known(self.mean, self.root * math.sqrt(factor), mean_doubt, doubt, *lengths)
 
     def kept(self, limit: float) -> float:
         """The part of the variance that is left where squared lengths over d are clipped here.

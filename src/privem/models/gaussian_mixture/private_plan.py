@@ -56,8 +56,9 @@ from .structure import (
 
 # Of what the rest leaves: a grid to start from; the contest.
 _GRID_SHARES, _CONTEST_SHARE = (0.2, 0.05), 0.02
-# Where the frame may be off by more nats than this, a part of what is for EM looks closer first.
-_BLURRED, _CLOSER = 0.5, 1 / 3
+# Where the frame is blurred, a part of what is for EM looks closer first: as much as leaves so many
+# nats, between these parts.
+_LEFT, _CLOSER = 0.125, (0.05, 1 / 3)
 # The part of the iterations before the contest, and before averaging.
 _BEFORE, _SEARCH = 0.75, 0.6
 # From so many iterations on, EM gets from a grid of a few axes to what the others hold.
@@ -232,14 +233,13 @@ class PrivateMixturePlan(Iterated):
         if self._packed(structure, ground):
             ground = replace(ground, allowance=ground.allowance.merged("em", "grid"))
             frame = self._gaussian(ground)
-        blurred = self._contested and ground.allowance.adaptive and known.loss > _BLURRED
-        rest = 1.0
-        if held(lambda: blurred):
-            known = yield from given(frame.refine(known, 1 / _CLOSER))
-            rest = 1 - _CLOSER
+        blurred = self._contested and frame.blurred(known)
+        closer = held(lambda: float(np.clip(frame.loss / _LEFT, *_CLOSER)) if blurred else 0.0)
+        if closer > 0:
+            known = yield from given(frame.refine(known, 1 / closer))
         overall = known.mean, known.covariance
         state = yield from given(self._started(*overall, structure, ground))
-        em = self._em(as_type(state, structure.covariance_type), w, structure, ground, rest)
+        em = self._em(as_type(state, structure.covariance_type), w, structure, ground, 1 - closer)
         before, contested = em.iterations, self._contested and em.iterations > 1
         if contested:
             before -= max(1, int((1 - _BEFORE) * em.iterations))
@@ -249,7 +249,7 @@ class PrivateMixturePlan(Iterated):
             one = collapsed(found)
             if one[1].ndim == 1 and not self._flat:
                 one = one[0], np.diag(one[1])
-            if blurred:
+            if closer > 0:
                 one = overall
             ahead = yield from given(
                 contest(in_data(found, region), in_data(copies(*one, 1), region), ground)
@@ -257,9 +257,10 @@ class PrivateMixturePlan(Iterated):
             if not ahead:
                 left = em.iterations - before
                 looks = min(LOOKS, left) if ground.allowance.adaptive else left
-                if not blurred:
+                if closer == 0:
                     known = frame.told(known, *one, em.iterations / before)
-                known = yield from frame.refine(known, em.iterations / left / rest, looks)
+                releases = em.iterations / left / (1 - closer)
+                known = yield from frame.refine(known, releases, looks)
                 single = replace(structure, single=True, iterations=before + looks, beaten=True)
                 return self._as_asked(known), single
         estimate = yield from em.steps(estimate, range(before, em.iterations))
@@ -288,7 +289,7 @@ class PrivateMixturePlan(Iterated):
         looks = structure.iterations
         if self._single or ground.allowance.adaptive:
             ground = replace(ground, allowance=ground.allowance.merged("em", "grid", "contest"))
-            looks = self.n_iter or LOOKS
+            looks = self.n_iter or self._gaussian(ground).looks(known)
         known = yield from self._gaussian(ground).refine(known, looks=looks)
         structure = Structure(self.covariance_type, self.components > 1, looks)
         return self._as_asked(known), structure
