@@ -249,7 +249,7 @@ def _covered(cell: Fit, fits: list[Row]) -> Iterator[Finding]:
     if cell.n >= least / 0.004:
         wide = np.median([row["wide"] for row in fits if "wide" in row], axis=0)
         column = int(wide.argmax())
-        said = f"column {column} is {wide[column]:.1f} times as wide as its central 99%"
+        said = f"column {column} is {wide[column]:.1f} times as wide as its central 99.2%"
         yield Finding(label(cell), float(wide[column]) - 4, said)
 
 
