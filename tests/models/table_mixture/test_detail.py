@@ -3,6 +3,8 @@
 import numpy as np
 import polars as pl
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from privem import TableMixture
 from privem.models.table_mixture.detail import Detail, smooth_ratio
@@ -120,3 +122,40 @@ def test_synthetic_rows_follow_a_line():
     filled = model.impute(frame.with_columns(y=pl.lit(None, dtype=pl.Float64)))
     away = np.abs(filled["y"].to_numpy() - 3 * x)
     assert np.median(away) < 0.34
+
+
+@settings(max_examples=40)
+@given(seed=st.integers(0, 2**32 - 1), rows=st.sampled_from([1, 7, 300]), sharp=st.floats(0.01, 5))
+def test_whatever_the_model_is_bins_and_values_stay(seed, rows, sharp):
+    """Atoms, bins on both sides of an atom, gaps, empty bins, cells without probability."""
+    rng = np.random.default_rng(seed)
+    maps, laws, tables, present = [], [], [], {}
+    for j in range(3):
+        cells, bins = int(rng.integers(3, 12)), int(rng.integers(2, 4))
+        bin_of = np.concatenate([np.arange(bins), rng.integers(0, bins, cells)])
+        bin_of = rng.permutation(bin_of)
+        present[j] = len(bin_of)
+        inside = rng.random(len(bin_of)) * (rng.random(len(bin_of)) < 0.8) + 1e-12
+        if rng.random() < 0.5:
+            bin_of, inside = np.append(bin_of, bins), np.append(inside, 1.0)
+        maps.append(tuple(bin_of.tolist()))
+        laws.append(inside / np.bincount(bin_of, inside)[bin_of])
+        tables.append(rng.dirichlet(np.full(bin_of.max() + 1, sharp), 4))
+    state = TableState(
+        rng.dirichlet(np.ones(4)),
+        np.concatenate(tables, axis=1),
+        np.concatenate(laws),
+        tuple(maps),
+    )
+    drawn = state.draw(rows, rng)
+    after = drawn.copy()
+    detail = Detail(state, present)
+    detail.arrange(after, rng)
+    wanted = rng.random(drawn.shape) < 0.5
+    filled = drawn.copy()
+    detail.complete(filled, wanted, rng)
+    for j, each in enumerate(np.array(m) for m in maps):
+        assert (each[after[:, j]] == each[drawn[:, j]]).all()
+        assert (np.sort(after[:, j]) == np.sort(drawn[:, j])).all()
+        assert (each[filled[:, j]] == each[drawn[:, j]]).all()
+        assert (filled[~wanted[:, j], j] == drawn[~wanted[:, j], j]).all()
