@@ -69,8 +69,8 @@ def test_ten_thousand_fits(name, neighbours):
 @pytest.mark.parametrize(
     "name", sorted(e.name for e in declarations() if not (e.categories or e.schema))
 )
-def test_two_thousand_fits_that_find_their_bounds(name):
-    audited(name, FITS // 10, bounds=None)
+def test_a_thousand_fits_that_find_their_bounds(name):
+    audited(name, FITS // 20, bounds=None)
 
 
 @pytest.mark.parametrize("name", NAMES)

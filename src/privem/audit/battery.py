@@ -20,8 +20,8 @@ from .structure import structure_checks
 
 # Sums that are themselves random are summed anew for each draw, which is this much slower.
 _RANDOM_SLOWER = 20
-# How often records are repeated where bounds have to be found.
-_TIMES = 200
+# How often records are repeated where bounds have to be found: of single releases, and of fits.
+_TIMES, _AMONG = 200, 80
 _BOUNDS = (-1.0, 1.0)
 
 
@@ -70,9 +70,12 @@ def audit_model(
 ) -> FitAudit:
     """Audit whole fits of a model where they are weakest (:func:`weak_point`).
 
-    ``fits``: on each data set; ``more``: arguments of the estimator.
+    ``fits``: on each data set; ``more``: arguments of the estimator. With ``bounds=None`` both data
+    sets have many records besides: bounds are not found of few.
     """
     pair = weak_point(name, neighbours, rows)
+    if more.get("bounds", _BOUNDS) is None:
+        pair = pair.among(_AMONG)
     make = partial(tiny, name, neighbours=neighbours, **more)
     one, _ = watched_fit(make(), pair.data)
     looks = views(one, declared(name).audit_case(SAMPLES).target)

@@ -64,6 +64,12 @@ class Pair:
     data: Dataset
     neighbour: Dataset
 
+    def among(self, times: int) -> Pair:
+        """The two with the first one's records so many times besides; without owners or weights."""
+        others = np.tile(self.data.X, (times, 1))
+        both = (Dataset(np.concatenate([others, each.X])) for each in (self.data, self.neighbour))
+        return Pair(f"{self.name}, among many", *both)
+
 
 def attacks(
     neighbours: str = "add-remove", d: int = 2, n: int = 24, seed: int = 0, finite: bool = False
