@@ -16,6 +16,7 @@ from .core import Spent, Stage
 
 __all__ = [
     "BudgetExceeded",
+    "LedgerEntry",
     "Meter",
     "ReleaseRecord",
     "Shares",
@@ -127,6 +128,15 @@ class Shares:
 
 
 @dataclass(frozen=True)
+class LedgerEntry:
+    """Where a ledger has what was spent: the data set, the number of the entry and its hash."""
+
+    dataset: str
+    entry: int
+    head: str
+
+
+@dataclass(frozen=True)
 class Statement:
     """The privacy statement of a fitted model.
 
@@ -155,6 +165,9 @@ class Statement:
         For a federated fit: how much of the noise the parties know.
     subject : {"model", "mean", "score", "set of scores"}
         What was released.
+    ledger : LedgerEntry, optional
+        The entry that was charged, if the data set has a ledger (:class:`privem.Ledger`). Its hash
+        covers all entries before it.
 
     Examples
     --------
@@ -177,6 +190,7 @@ class Statement:
     parties: str = ""
     subject: str = "model"
     shares: Shares | None = None
+    ledger: LedgerEntry | None = None
 
     @classmethod
     def of(
@@ -241,8 +255,9 @@ class Statement:
         values = asdict(self)
         if self.subject == "model":  # as in model files from before there was a subject
             del values["subject"]
-        if self.shares is None:
-            del values["shares"]
+        for name in ("shares", "ledger"):
+            if values[name] is None:
+                del values[name]
         for group in (group for record in values["releases"] for group in record["groups"]):
             if not group["failure"]:  # as before any release had a threshold
                 del group["failure"]
@@ -255,9 +270,11 @@ class Statement:
             ReleaseRecord(r["name"], tuple(Spent(**group) for group in r["groups"]))
             for r in values["releases"]
         )
-        shares = values.get("shares")
-        more = {"releases": records, "shares": None if shares is None else Shares(**shares)}
-        return cls(**{**values, **more})
+        found = {**values, "releases": records}
+        for name, kind in (("shares", Shares), ("ledger", LedgerEntry)):
+            if values.get(name) is not None:
+                found[name] = kind(**values[name])
+        return cls(**found)
 
     def __str__(self) -> str:
         """A paragraph a custodian can sign."""
@@ -301,9 +318,18 @@ class Statement:
             f"was computed from {'those releases' if count > 1 else 'that release'}. Taken as "
             f"public: the columns' names and number, every parameter"
             f"{'; ' + given if given else ''}. The promise covers this {alone} alone: those of "
-            f"further {again} on the same people add up."
+            f"further {again} on the same people add up{self._kept()}."
             + (f" Fitted by a federation. {self.parties}" if self.parties else "")
             + self._against()
+        )
+
+    def _kept(self) -> str:
+        """Where they are added up."""
+        if self.ledger is None:
+            return ""
+        return (
+            f", in the ledger of the data set {self.ledger.dataset!r}, of which this is entry "
+            f"{self.ledger.entry} ({self.ledger.head[:16]})"
         )
 
     def _except(self) -> str:

@@ -38,6 +38,7 @@ from privem.federation.flower.folders import PartyFolder
 from privem.federation.flower.node import Node
 from privem.federation.flower.transport import GridTransport
 from privem.federation.party import party as partying
+from privem.federation.party.account import account_of
 from privem.federation.primitives import Identity
 from privem.federation.protections.masked.messages import Phase, read_request
 from privem.federation.protections.masked.party import MaskedParty
@@ -141,7 +142,7 @@ class Leaving:
             return content(reply)
 
         def kept(folder: PartyFolder, state: bytes) -> None:
-            reserved = partying.account_of(state).reserved
+            reserved = account_of(state).reserved
             if not reserved:
                 die(self.at, "answered")
             if record := whole("record"):

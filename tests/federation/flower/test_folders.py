@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
+from privem import Budget, Ledger
 from privem.cli import app
 from privem.federation.flower.folders import PartyFolder, Terms, _digest
 from privem.federation.wire.queries import unpack
@@ -261,3 +262,14 @@ def test_a_party_without_a_limit_says_so_at_its_start(tmp_path, monkeypatch):
     assert "limit" not in said()  # it stays
     assert "its limit is lifted" in said("--epsilon", "none")
     assert "it has no limit" in said()
+    # A ledger is a limit too, also one that the environment names.
+    budget = f"{tmp_path / 'budget.db'}#north"
+    with Ledger(budget, budget=Budget(1.0, 1e-6)):
+        assert "limit" not in said("--ledger", budget)
+        monkeypatch.setenv("PRIVEM_LEDGER", budget)
+        assert "limit" not in said()
+    monkeypatch.setenv("PRIVEM_LEDGER", str(tmp_path / "lost.db"))
+    words = ["federate", "party", tmp_path / "fed" / "north", tmp_path / "x.csv"]
+    result = CliRunner().invoke(app, [*map(str, words)])
+    assert result.exit_code == 8
+    assert "there is no ledger" in result.stderr

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -104,6 +105,25 @@ def test_a_party_that_was_let_in_once_tries_for_ever(node, monkeypatch):
     # Somebody else answers at the port: not ours, and not for ever.
     node._activate = refused(50, httpx.ConnectError("certificate verify failed"))
     node._connect()
+
+
+def test_a_party_waits_for_a_server_that_is_not_ready(node, monkeypatch, tmp_path):
+    """However long it takes: it was said that the server does not know the key."""
+    import httpx
+
+    clock, left = Impatient(monkeypatch), iter(range(100))
+
+    class Client:
+        def ActivateNode(self, request):
+            if next(left, None) is not None:
+                busy = httpx.Response(503, request=httpx.Request("POST", "https://x"))
+                busy.raise_for_status()
+            return SimpleNamespace(node_id=7)
+
+    node._client, node._public, node._known = Client(), b"", tmp_path / "node"
+    node._connect()
+    assert clock.now > 10
+    assert node._node.node_id == 7
 
 
 def test_a_party_that_was_never_let_in_gives_up(node, monkeypatch):

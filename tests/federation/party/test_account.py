@@ -17,8 +17,7 @@ from privem.blocks.sensitivity import MomentWeights
 from privem.core import Group, Spent
 from privem.federation import Federation, Party
 from privem.federation.errors import FederationError
-from privem.federation.party.account import Account, believe, chosen
-from privem.federation.party.party import account_of
+from privem.federation.party.account import Account, account_of, believe, chosen
 from privem.federation.wire.codec import BadMessage
 from privem.federation.wire.messages import Question
 from privem.models.categorical_mixture.pairs import PairsQuery

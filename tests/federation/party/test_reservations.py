@@ -8,7 +8,7 @@ from privem.blocks.moments import SumsQuery
 from privem.core import Stage
 from privem.federation import Federation, Party, PartyRefused
 from privem.federation.party import party as partying
-from privem.federation.party.party import account_of
+from privem.federation.party.account import account_of
 from privem.federation.wire.messages import RunTerms
 from privem.noise.discrete import Discrete
 from privem.noise.exact import Exact

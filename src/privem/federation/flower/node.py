@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 _RECONNECT, _RARELY = 0.5, 8.0
 # After how many seconds a node whose key was never accepted gives up.
 _GRACE = 10.0
+# What a server says that is not ready yet: on a slow machine that may take longer.
+_NOT_YET = (502, 503, 504)
 
 
 def client_app(party: Party) -> ClientApp:
@@ -168,7 +170,7 @@ class Node:
                 time.sleep(next(gaps))
                 continue
             except httpx.HTTPStatusError as problem:
-                if problem.response.status_code in (502, 503, 504):
+                if problem.response.status_code in _NOT_YET:
                     time.sleep(_RECONNECT)
                     continue
                 if problem.response.status_code == 401:
@@ -190,6 +192,8 @@ class Node:
         try:
             number = self._client.ActivateNode(request).node_id
         except httpx.HTTPStatusError as problem:
+            if problem.response.status_code in _NOT_YET:
+                raise
             why = f"status {problem.response.status_code}"
             # If this node was killed a moment ago, the server still counts it: deactivate it first.
             try:

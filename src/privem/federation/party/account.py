@@ -16,26 +16,17 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import zip_longest
 
-from ...accounting import (
-    Composed,
-    Event,
-    Failure,
-    Gaussian,
-    Laplace,
-    compose,
-    epsilon,
-    flatten,
-    mu_for,
-)
+from ...accounting import Event, Failure, Gaussian, mu_for
 from ...core import Spent
+from ...ledger.filter import chosen, dearest
 from ...meter import cost, event_of
 from ..agreement import Agreement
 from ..wire.codec import BadMessage
 from ..wire.messages import Budget, Question
+from ..wire.queries import unpack
 from .memory import Memory
 
 _STEPS = (2**24, 2**40)
@@ -48,8 +39,6 @@ _LEAST, _NEAR = 0.45, 0.99
 _HAIR = 1e-9
 # By how much a party's own price of a run may exceed what its terms say.
 _NEARLY = 1e-6
-# A Laplace release of multiplier m tells no more than a Gaussian one of m sqrt(2/pi), rounded down.
-_AS_GAUSSIAN = 0.7978845
 
 
 def believe(question: Question, rows: float | None) -> tuple[Spent, ...]:
@@ -228,6 +217,11 @@ class Account:
         return f"epsilon {self.epsilon:.6g} at delta {self.delta:.3g}"
 
 
+def account_of(state: bytes) -> Account:
+    """The account in a party's state, whatever its rows."""
+    return Account(**unpack(state, "party", own=True)["account"])
+
+
 def check_exact(account: Account, agreement: Agreement) -> None:
     """Refuse exact sums where a limit is set, or that could be subtracted from each other.
 
@@ -277,56 +271,3 @@ def check_declared(memory: Memory, account: Account) -> None:
         if cost(spent, memory.failure, delta, one) <= most * (1 + _NEARLY):
             return
     raise BadMessage("the question exceeds the epsilon that the run's terms speak of")
-
-
-def chosen(events: Iterable[Event], delta: float) -> float:
-    """Epsilon at ``delta`` of releases whose noise was chosen adaptively, one after the other.
-
-    Gaussian releases are priced by the sum of their 1/m^2, and Laplace ones as Gaussian; or, where
-    all are Laplace, by the sum of their epsilons.
-
-    Examples
-    --------
-    >>> round(chosen([Gaussian(20.0), Laplace(20.0)], 1e-6), 3)
-    0.313
-    >>> round(chosen([Laplace(20.0), Laplace(20.0)], 1e-6), 6)
-    0.1
-    """
-    all_of_it = compose(*events)
-    leaves = flatten(all_of_it)
-    as_gaussian = tuple(
-        (Gaussian(leaf.noise_multiplier * _AS_GAUSSIAN), count)
-        if isinstance(leaf, Laplace)
-        else (leaf, count)
-        for leaf, count in leaves
-    )
-    cost = epsilon(Composed(as_gaussian), delta, "gdp")
-    if any(isinstance(leaf, Gaussian) for leaf, _ in leaves):
-        return cost
-    return min(cost, epsilon(all_of_it, delta, "linear"))
-
-
-def dearest(cells: Iterable[Sequence[Spent]]) -> list[Event]:
-    """Events that cost at least as much as those of any one cell.
-
-    An event's cost falls with its noise and grows with how many numbers it has. So the worst of the
-    first, second, ... release of every cell (dearest first) bounds the cost of each cell.
-
-    Examples
-    --------
-    >>> one = Spent("x", "gaussian", 2, 1.0, 0.0, 2.0**-20, 2**24, cell=0)
-    >>> dearest([[one], [replace(one, cell=1)]]) == [event_of(one)]
-    True
-    """
-    found: list[Event] = []
-    kept = [sorted(cell, key=lambda spent: spent.multiplier) for cell in cells]
-    for kind in ("gaussian", "laplace"):
-        for spents in zip_longest(*([s for s in cell if s.kind == kind] for cell in kept)):
-            some = [spent for spent in spents if spent is not None]
-            multiplier = min(spent.multiplier for spent in some)
-            dimension = max(spent.dimension for spent in some)
-            if kind == "gaussian":
-                found.append(Gaussian(multiplier, dimension, min(spent.steps for spent in some)))
-            else:
-                found.append(Laplace(multiplier, dimension))
-    return found

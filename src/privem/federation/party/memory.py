@@ -157,6 +157,10 @@ class Memory:
     private: bool | None = None
     budget: Budget | None = None
     """Epsilon, delta and accountant of the run's terms."""
+    fitted: str = ""
+    """What the run fits, for the ledger."""
+    mixed: bool = False
+    """Whether it may have Laplace noise: how much of the ledger is reserved for it."""
     question: bytes = b""
     about: bytes = b""
     """The question's hash."""
@@ -206,6 +210,8 @@ class Memory:
             failure=terms.failure,
             private=terms.private,
             budget=terms.budget,
+            fitted=terms.fitted,
+            mixed=terms.mixed,
             secret=after(self.secret),
             chain=derive(key, "noise"),
             draws=draws,

@@ -25,6 +25,7 @@ from ..wire.codec import MAX_BYTES, BadMessage
 from ..wire.messages import Question, Request, RunTerms, refusal, reply
 from ..wire.queries import check_persons, check_query, pack, unpack
 from .account import Account, bill, check_declared, check_exact
+from .entries import Entries
 from .memory import Keys, Memory, derive, drawing, new_secret
 from .rows import PartyRows
 
@@ -66,6 +67,8 @@ class Party:
         Hashes of the plans it takes part in; ``None`` is any.
     n_jobs : int, optional
         Threads.
+    ledger : Ledger, path or URL, optional
+        The data set's (:class:`privem.Ledger`): each run is charged to it too, or refused.
     store : callable, optional
         Keeps the party's state for good: called with it before a row is summed, when the cost has
         been reserved, and before a reply or a refusal leaves.
@@ -107,6 +110,7 @@ class Party:
         delta: float = 1e-6,
         plans: Collection[str] | None = None,
         n_jobs: int | None = None,
+        ledger: Any = None,
         store: Callable[[bytes], None] | None = None,
     ) -> None:
         if not isinstance(name, str) or not 0 < len(name) <= 100:
@@ -122,6 +126,7 @@ class Party:
         self.name, self.n_jobs, self.plans = name, n_jobs, plans
         self.store = store
         self._budget = Account(epsilon, delta)
+        self._entries = Entries(ledger, held.persons)
         self._wanted = None if epsilon is None else (epsilon, delta)  # a limit given here
         self._memory = Memory(secret=new_secret())
         self._known = b""  # which run's rows are known to be those that it began with
@@ -195,7 +200,7 @@ class Party:
         request: Request | None = None
         # All that a message may change: what was said, the account, the protection's side.
         side = None if self._side is None else self._side.copy()
-        before = self._memory, copy.copy(self._budget), side
+        before, claim = (self._memory, copy.copy(self._budget), side), self._entries.claim
         try:
             request = Request.from_bytes(message)
             memory, payload = self._answer(request, side)
@@ -212,7 +217,8 @@ class Party:
             # reserved is void, and stays so if this is stored.
             tried = self._budget
             self._memory, self._budget, self._side = before
-            self._question, self.problem = None, problem
+            self._entries.refused(claim)
+            self._question, self.problem = None, problem.__cause__ or problem
             if not isinstance(problem, Exception):
                 raise
             self._budget = self._budget.after_refusal(tried)
@@ -254,17 +260,18 @@ class Party:
             nonlocal kept
             if kept is None:
                 # All that is stored of this message is its cost: asked again, it is begun again.
-                self._budget = bill(question, memory, self._budget, agreement)
+                charged = bill(question, memory, self._budget, agreement)
+                self._entries.enter(question, memory, self._budget)
+                self._budget = charged
                 self._keep(before)
+                self._entries.answer(memory, charged)
                 source = self._source(bool(question.prices), memory)
                 kept = answer(question, source, agreement, memory.noise)
             return kept
 
+        where = agreement, self.name, memory.run, memory.round
         this = PartyRound(
-            agreement,
-            self.name,
-            memory.run,
-            memory.round,
+            *where,
             on_grid(question, agreement),
             self._keys.box,
             self._keys.signing,
@@ -308,9 +315,11 @@ class Party:
         if odd:
             raise BadMessage(odd)
         if terms.private is False:
+            self._entries.refuse_exact()
             check_exact(self._budget, agreement)
         if terms.budget is not None and not self._budget.grants(terms.budget, terms.failure):
             raise BadMessage("the run's epsilon exceeds what is left of this party's own budget")
+        self._entries.admit(terms)
         self._question = None
         charged = bool(self._budget.of_run(len(self._memory.runs)))
         memory, masks = self._memory.begun(request, terms, self._held.fingerprint, charged)
@@ -324,14 +333,14 @@ class Party:
         check_query(question.query, self.features, bool(question.prices))
         if question.prices and self.persons:
             check_persons(question.query)
+        if not question.prices:
+            self._entries.refuse_exact()
         cell, partition = getattr(question.query, "cell", None), self._memory.partition
         if cell is not None and partition not in (0, cell.count):
             # Cells of two partitions overlap: a record in one of each would pay for one only.
             raise BadMessage("a run has one partition")
-        memory = replace(
-            self._memory.asked(request),
-            partition=partition if cell is None else cell.count,
-        )
+        count = partition if cell is None else cell.count
+        memory = replace(self._memory.asked(request), partition=count)
         charged = bill(question, memory, self._budget, agreement)
         check_declared(memory, charged)
         if not question.prices and self._held.undeclared:
@@ -358,6 +367,7 @@ class Party:
             "side": b"" if side is None else side.state(),
             "persons": self.persons,
             "account": vars(self._budget),
+            "entry": self._entries.state(),
         }
         return pack("party", body)
 
@@ -380,6 +390,7 @@ class Party:
         account = Account(**body["account"])
         if self._wanted is not None:
             account.limit_to(*self._wanted)
+        self._entries.restore(body.get("entry"), account)
         self._keys, self._budget = Keys(**body["keys"]), account
         self._memory = Memory(**body["memory"])
         self._question, self._known = None, b""
@@ -387,8 +398,3 @@ class Party:
             self._agreement = agreement
             self._side = agreement.kind.party_side(body["side"])
         return self
-
-
-def account_of(state: bytes) -> Account:
-    """The account in a party's state, whatever its rows."""
-    return Account(**unpack(state, "party", own=True)["account"])

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from .federation import Federation
 
 # Parameters that say nothing about what is fitted.
-_ASIDE = ("verbose", "verbose_interval", "n_jobs", "copy", "copy_x")
+_ASIDE = ("verbose", "verbose_interval", "n_jobs", "copy", "copy_x", "ledger")
 
 
 def open_federation(X: Federation, y: Any, weight: Any, groups: Any, policy: Policy) -> Table:

@@ -171,6 +171,21 @@ class RunTerms:
         return found
 
     @property
+    def fitted(self) -> str:
+        """What is fitted; a server's word, so that it must look like a name."""
+        name = self.terms.get("estimator", "")
+        fits = name.isidentifier() and name.isascii() and len(name) <= 50
+        return name if fits else "federated run"
+
+    @property
+    def mixed(self) -> bool:
+        """Whether some noise may be Laplace: that of papers' recipes, which are asked for by name.
+
+        It decides how much a party reserves in its ledger, and nothing else.
+        """
+        return self.terms.get("mechanism", "'auto'") != "'auto'"
+
+    @property
     def hash(self) -> str:
         """Names what is fitted, with which parameters, at what cost.
 

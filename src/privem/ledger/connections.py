@@ -1,0 +1,168 @@
+"""How a ledger's database is reached: its file or its URL, connections, errors in one line."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from .budget import LedgerError
+
+# How long to wait for others who write, in seconds.
+_PATIENCE = 120
+
+
+@cache
+def library() -> Any:
+    """SQLAlchemy, which only ledgers need."""
+    try:
+        import sqlalchemy
+    except ImportError:
+        raise ImportError("a ledger needs SQLAlchemy: pip install 'privem[ledger]'") from None
+    return sqlalchemy
+
+
+HOW = "begin one with Ledger(path, dataset=..., budget=Budget(...)), or with privem ledger init"
+
+
+def shown(url: Any) -> str:
+    """A URL without what may be a password."""
+    found: str = url.set(query={}).render_as_string(hide_password=True)
+    return found
+
+
+def url_of(where: str) -> Any:
+    """The URL of a path or a URL."""
+    sa = library()
+    if "://" not in where:
+        return sa.URL.create("sqlite", database=where)
+    try:
+        url = sa.make_url(where)
+    except (sa.exc.ArgumentError, ValueError):  # whose texts may show a part of a password
+        raise ValueError(
+            "the ledger's URL cannot be read: it is like postgresql://host/db"
+        ) from None
+    if url.drivername == "postgresql":
+        url = url.set(drivername="postgresql+psycopg")
+    if url.get_backend_name() not in ("sqlite", "postgresql"):
+        raise ValueError(f"a ledger is kept in SQLite or PostgreSQL, not {url.get_backend_name()}")
+    return url
+
+
+@dataclass(frozen=True)
+class File:
+    """A ledger's file: what is written must go to the one that its name leads to."""
+
+    path: Path
+    named: Path
+    """As it was given: it may lead there by links, which may come to lead elsewhere."""
+    identity: tuple[int, int]
+
+    @classmethod
+    def of(cls, given: str, create: bool) -> File:
+        """The file of a path, which must exist unless it may be made."""
+        if given in ("", ":memory:", "None"):
+            raise ValueError("a ledger must outlive this process: give a path")
+        path = Path(given)
+        try:
+            if path.is_dir():
+                raise LedgerError(f"{given!r} is a folder: a ledger is a file")
+            if not path.resolve().parent.is_dir():
+                where = str(path.parent)
+                raise LedgerError(f"there is no folder {where!r} for the ledger {given!r}")
+            if not path.exists():
+                if not create:
+                    raise LedgerError(f"there is no ledger {given!r}: {HOW}")
+                path.touch()
+            return cls(path.resolve(), path.absolute(), _identity(path))
+        except OSError as error:
+            raise LedgerError(f"the ledger {given!r} could not be read: {error.strerror}") from None
+
+    def check(self) -> None:
+        """Refuse to write to a file that was removed or replaced: what is open is the old one."""
+        try:
+            same = _identity(self.path) == _identity(self.named) == self.identity
+        except OSError:
+            same = False
+        if not same:
+            raise LedgerError(
+                f"the ledger {str(self.named)!r} was removed or replaced since it was opened: open "
+                "it again"
+            )
+
+    def connect(self) -> Any:
+        """A connection; a file that is missing is not made anew."""
+        place = f"file:{quote(str(self.path))}?mode=rw"
+        return sqlite3.connect(place, _PATIENCE, check_same_thread=False, uri=True)
+
+
+def _identity(path: Path) -> tuple[int, int]:
+    found = path.stat()
+    if found.st_nlink > 1:
+        # SQLite keeps a log beside each name: what is spent under one is not seen under another.
+        raise LedgerError(f"the ledger {str(path)!r} has several names (hard links): leave it one")
+    return found.st_dev, found.st_ino
+
+
+def make_engine(place: Any) -> Any:
+    """SQLAlchemy's way to a file or a URL; it opens connections when they are needed."""
+    sa = library()
+    if isinstance(place, File):
+        engine = sa.create_engine("sqlite://", creator=place.connect, poolclass=sa.pool.QueuePool)
+        sa.event.listen(engine, "connect", _set_up_sqlite)
+        sa.event.listen(engine, "begin", _begin_sqlite)
+        return engine
+    try:
+        # Who has waited for a lock must see what was committed meanwhile, whatever the database's
+        # own setting.
+        engine = sa.create_engine(place, pool_pre_ping=True, isolation_level="READ COMMITTED")
+    except ImportError:
+        raise ImportError(
+            "a ledger in PostgreSQL needs psycopg: pip install 'privem[postgres]'"
+        ) from None
+    sa.event.listen(engine, "connect", _set_up_postgresql)
+    return engine
+
+
+def _set_up_sqlite(raw: Any, record: Any) -> None:
+    raw.isolation_level = None  # transactions begin where we say so
+    for pragma in ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON"):
+        raw.execute(f"PRAGMA {pragma}").close()
+
+
+def _begin_sqlite(connection: Any) -> None:
+    # Who will write waits for the lock now: having read first, he could not get it any more.
+    writes = connection.get_execution_options().get("privem_writes", False)
+    connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+
+
+def _set_up_postgresql(raw: Any, record: Any) -> None:
+    with raw.cursor() as cursor:
+        cursor.execute("SET synchronous_commit = on")
+    raw.commit()
+
+
+def dispose(engine: Any, process: int) -> None:
+    """Close the connections of a process, in that process only."""
+    if process == os.getpid():
+        engine.dispose()
+
+
+@contextmanager
+def explaining(name: str, done: str) -> Iterator[None]:
+    """Errors of the database as one line, without its statement or its parameters."""
+    exc = library().exc
+    try:
+        yield
+    except exc.DBAPIError as error:
+        why = " ".join(str(error.orig).split()) or type(error.orig).__name__
+        raise LedgerError(f"the ledger {name!r} could not be {done}: {why}") from None
+    except (exc.SQLAlchemyError, sqlite3.Error) as error:
+        why = " ".join(str(error).split())
+        raise LedgerError(f"the ledger {name!r} could not be {done}: {why}") from None
