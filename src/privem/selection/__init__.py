@@ -1,0 +1,1 @@
+"""Choosing among private models within one budget: :func:`privem.select`."""
