@@ -1,15 +1,16 @@
-"""What people look at: tables of records, pictures."""
+"""What people look at: tables of records, pictures, pages."""
 
+from .compare import Comparison
+from .page import Report
 from .pairs import MissingExtra, draw_pairs
 from .records import RECORD_SUFFIXES, print_csv, write_records
-from .tables import Shares, draw_tables
 
 __all__ = [
     "RECORD_SUFFIXES",
+    "Comparison",
     "MissingExtra",
-    "Shares",
+    "Report",
     "draw_pairs",
-    "draw_tables",
     "print_csv",
     "write_records",
 ]

@@ -1,15 +1,28 @@
-"""A picture of records, of the mixture fitted to them, and of records drawn from it."""
+"""Pictures of a fitted model over pairs of columns, by matplotlib."""
 
 from __future__ import annotations
 
 import os
+import textwrap
 from collections.abc import Mapping, Sequence
+from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..files import write_whole
+from .shapes import (
+    COLOURS,
+    FAINT,
+    INK,
+    Pair,
+    Shapes,
+    numbers_of,
+    pairs_to_show,
+    window,
+    window_of,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -17,10 +30,12 @@ if TYPE_CHECKING:
 
 Array = NDArray[np.float64]
 
-# Okabe and Ito's colours, which people of all kinds of colour vision tell apart; black and the
-# faint yellow are left out.
-_COLOURS = ("#D55E00", "#0072B2", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
-_INK, _FAINT = "#22262b", "#6b7280"
+# Panels side by side.
+_ACROSS = 3
+# Letters of a title for each inch.
+_LETTERS = 8.5
+# Ellipses: how many deviations wide, and how they are drawn.
+_RINGS: tuple[tuple[float, Any], ...] = ((1.0, "-"), (2.0, (0, (4, 2))))
 
 
 class MissingExtra(ImportError):
@@ -73,41 +88,110 @@ def draw_pairs(
     OSError
         If the file cannot be written.
     """
-    columns = len(pairs)
-    figure = new_figure(4.6 * columns, 9.0, dpi=120)
-    figure.set_layout_engine("constrained", w_pad=0.08, h_pad=0.06, hspace=0.05, wspace=0.05)
-    grid = figure.subplots(2, columns, sharex="col", sharey="col", squeeze=False)
-    names = dict(labels or {})
+    figure, grid = _panels(2, len(pairs), shared=True)
+    names, shapes, columns = dict(labels or {}), model._shapes(), model._names("x")
     for column, (x, y) in enumerate(pairs):
-        window = [*_window(real[x]), *_window(real[y])]
+        edges = [*window(real[x]), *window(real[y])]
         top, bottom = grid[0, column], grid[1, column]
         # The same cells and the same shades above and below, or the eye could not compare.
-        densest = _shade(top, real, x, y, window, None)
-        _shade(bottom, synthetic, x, y, window, densest)
-        _ellipses(top, model, x, y)
+        densest = _shade(top, real, x, y, edges, None)
+        _shade(bottom, synthetic, x, y, edges, densest)
+        _outline(top, shapes, (columns.index(x), columns.index(y)))
         for axes in (top, bottom):
-            _dress(axes, names.get(x, x), names.get(y, y), window)
+            _dress(axes, names.get(x, x), names.get(y, y), edges)
     rows = len(next(iter(real.values())))
     drawn = len(next(iter(synthetic.values())))
-    promise = getattr(model, "privacy_", None)
-    budget = "exactly" if promise is None else f"with epsilon {promise.epsilon:g}"
-    fitted = f"the {len(model.weights_)} components fitted to them {budget}"
+    fitted = f"the {len(model.weights_)} components fitted to them {_budget(model)}"
     if model.background_weight_:
         fitted += f" (and a background of {model.background_weight_:.2g})"
-    kind = "exact" if promise is None else "private"
-    headings = [f"{rows:,} records, and {fitted}", f"{drawn:,} records drawn from the {kind} model"]
+    headings = [f"{rows:,} records, and {fitted}", f"{drawn:,} records drawn from {_kind(model)}"]
     for heading, panels in zip(headings, grid, strict=True):
         for axes, (x, y) in zip(panels, pairs, strict=True):
             # What the row shows stands over its first panel; what a panel shows, over each.
             above = heading if axes is panels[0] else ""
-            what = f"{_short(names.get(y, y))} by {_short(names.get(x, x))}"
-            axes.set_title(
-                f"{above}\n{what}", loc="left", fontsize=12.5, color=_INK, pad=8, linespacing=1.5
-            )
-    _key(figure, model)
+            _entitle(axes, f"{above}\n{_short(names.get(y, y))} by {_short(names.get(x, x))}")
+    _key(figure, shapes)
     if title:
-        figure.suptitle(title, fontsize=16, fontweight="bold", color=_INK, x=0.01, ha="left")
+        _name(figure, title)
     save_figure(figure, path)
+
+
+def plot_pairs(model: Any, columns: Sequence[Any] | None, drawn: Any) -> Figure:
+    """A figure of a model's components over records drawn from it, for every pair of columns.
+
+    Parameters
+    ----------
+    model : estimator
+        Fitted.
+    columns : sequence of str or int, optional
+        Which columns; by default up to four that show most.
+    drawn : polars.DataFrame or None
+        Records drawn from the model, if it is a distribution.
+    """
+    names, shapes, records = model._names("x"), model._shapes(), numbers_of(drawn)
+    known = set(records) if shapes is None else set(names)
+    if len(known) < 2:
+        raise ValueError(
+            f"a {type(model).__name__} is drawn over two columns of numbers, and this one has "
+            f"{len(known) or 'none'}: privem.report.Report shows what there is"
+        )
+    if columns is None:
+        pairs = pairs_to_show(names, shapes, records)
+    else:
+        pairs = list(combinations([_place(names, known, column) for column in columns], 2))
+        if not pairs:
+            raise ValueError("columns: name at least two of them")
+    across = min(len(pairs), _ACROSS)
+    figure, grid = _panels(-(-len(pairs) // across), across, shared=False)
+    for axes, pair in zip(grid.ravel(), pairs, strict=False):
+        x, y = (names[j] for j in pair)
+        edges = [edge for j in pair for edge in window_of(model, j, shapes, records)]
+        if x in records:
+            _shade(axes, records, x, y, edges, None)
+        _outline(axes, shapes, pair)
+        _dress(axes, x, y, edges)
+        _entitle(axes, f"{_short(y)} by {_short(x)}")
+    for axes in grid.ravel()[len(pairs) :]:
+        axes.set_visible(False)
+    _key(figure, shapes)
+    what = f"{len(drawn):,} records drawn from " if records else ""
+    title = f"{what}{_kind(model)}, fitted {_budget(model)}"
+    _name(figure, textwrap.fill(title, round(_LETTERS * figure.get_figwidth())))
+    return figure
+
+
+def _place(names: Sequence[str], known: set[str], column: Any) -> int:
+    """The number of a column that can be drawn."""
+    j = column if isinstance(column, int) else -1
+    name = names[j] if 0 <= j < len(names) else column
+    if name not in known:
+        can = ", ".join(each for each in names[:20] if each in known)
+        raise ValueError(f"{column!r} is no column of numbers of this model; these are: {can}")
+    return names.index(name)
+
+
+def _kind(model: Any) -> str:
+    return "the private model" if hasattr(model, "privacy_") else "the exact model"
+
+
+def _budget(model: Any) -> str:
+    promise = getattr(model, "privacy_", None)
+    return "exactly" if promise is None else f"with epsilon {promise.epsilon:g}"
+
+
+def _panels(rows: int, columns: int, shared: bool) -> tuple[Figure, Any]:
+    figure = new_figure(4.6 * columns, 4.5 * rows, dpi=120)
+    figure.set_layout_engine("constrained", w_pad=0.08, h_pad=0.06, hspace=0.05, wspace=0.05)
+    share: Any = "col" if shared else False
+    return figure, figure.subplots(rows, columns, sharex=share, sharey=share, squeeze=False)
+
+
+def _entitle(axes: Axes, text: str) -> None:
+    axes.set_title(text, loc="left", fontsize=12.5, color=INK, pad=8, linespacing=1.5)
+
+
+def _name(figure: Figure, title: str) -> None:
+    figure.suptitle(title, fontsize=16, fontweight="bold", color=INK, x=0.01, ha="left")
 
 
 def new_figure(width: float, height: float, dpi: int) -> Figure:
@@ -131,13 +215,6 @@ def _short(label: str) -> str:
     return label.partition(",")[0]
 
 
-def _window(values: Array) -> tuple[float, float]:
-    """Limits that show all but a few outliers, with some air."""
-    low, high = (float(v) for v in np.quantile(values, [0.0005, 0.9995]))
-    air = 0.04 * (high - low) or 1.0
-    return low - air, high + air
-
-
 def _shade(
     axes: Axes,
     records: Mapping[str, Array],
@@ -150,10 +227,11 @@ def _shade(
 
     # From almost white: a cell with one record must show, and colours must stand out on the rest.
     shades = LinearSegmentedColormap.from_list("ink", ["#eef1f4", "#bcc4ce", "#858f9c", "#56606c"])
-    total = len(records[x])
+    seen = np.isfinite(records[x]) & np.isfinite(records[y])
+    total = int(seen.sum())
     cells = axes.hexbin(
-        records[x],
-        records[y],
+        records[x][seen],
+        records[y][seen],
         C=np.full(total, 1.0 / total),
         reduce_C_function=np.sum,
         gridsize=(46, 27),
@@ -169,30 +247,18 @@ def _shade(
     return top
 
 
-def _covariance(model: Any, k: int) -> Array:
-    """The d x d covariance of one component, whatever the covariance type."""
-    tied = model.covariance_type == "tied"
-    covariance = np.asarray(model.covariances_ if tied else model.covariances_[k])
-    # A vector of variances, or the one of all columns, is a diagonal.
-    return covariance if covariance.ndim == 2 else covariance * np.eye(model.means_.shape[1])
-
-
-def _ellipses(axes: Axes, model: Any, x: str, y: str) -> None:
-    from matplotlib.patches import Ellipse
+def _outline(axes: Axes, shapes: Shapes | None, at: Pair) -> None:
+    """The components: a number at each centre, and ellipses of one and two deviations."""
     from matplotlib.patheffects import withStroke
 
-    where = [model._names().index(name) for name in (x, y)]
     halo = [withStroke(linewidth=3.4, foreground="white", alpha=0.85)]
-    for k in range(len(model.weights_)):
-        colour = _COLOURS[k % len(_COLOURS)]
-        middle = model.means_[k][where]
-        values, vectors = np.linalg.eigh(_covariance(model, k)[np.ix_(where, where)])
-        angle = float(np.degrees(np.arctan2(vectors[1, 1], vectors[0, 1])))
-        for deviations, style in ((1.0, "-"), (2.0, (0, (4, 2)))):
-            width, height = 2 * deviations * np.sqrt(np.maximum(values[::-1], 0.0))
-            ring = Ellipse(tuple(middle), width, height, angle=angle, fill=False)
-            ring.set(edgecolor=colour, linewidth=1.9, linestyle=style, path_effects=halo)
-            axes.add_patch(ring)
+    for k in [] if shapes is None else shapes.shown:
+        assert shapes is not None
+        colour = COLOURS[k % len(COLOURS)]
+        for deviations, style in _RINGS if shapes.covariance is not None else ():
+            x, y = shapes.ring(k, at, deviations).T
+            axes.plot(x, y, color=colour, linewidth=1.9, linestyle=style, path_effects=halo)
+        middle = shapes.centres[k, list(at)]
         axes.text(
             float(middle[0]),
             float(middle[1]),
@@ -203,26 +269,30 @@ def _ellipses(axes: Axes, model: Any, x: str, y: str) -> None:
             fontweight="bold",
             color="white",
             bbox={"boxstyle": "circle,pad=0.22", "facecolor": colour, "edgecolor": "white"},
+            clip_on=True,
         )
 
 
-def _key(figure: Figure, model: Any) -> None:
+def _key(figure: Figure, shapes: Shapes | None) -> None:
     from matplotlib.lines import Line2D
 
-    lines: dict[str, dict[str, Any]] = {
-        f"component {k}: {weight:.0%}": {"color": _COLOURS[k % len(_COLOURS)], "lw": 2.4}
-        for k, weight in enumerate(model.weights_)
-    }
-    lines["1 standard deviation"] = {"color": _FAINT, "lw": 1.6}
-    lines["2 standard deviations"] = {"color": _FAINT, "lw": 1.6, "ls": (0, (4, 2))}
+    if shapes is None:
+        return
+    lines: dict[str, dict[str, Any]] = {}
+    for k in shapes.shown:
+        share = "" if shapes.weights is None else f": {shapes.weights[k]:.0%}"
+        lines[f"component {k}{share}"] = {"color": COLOURS[k % len(COLOURS)], "lw": 2.4}
+    for deviations, style in _RINGS if shapes.covariance is not None else ():
+        label = f"{deviations:g} standard deviation{'s' * (deviations > 1)}"
+        lines[label] = {"color": FAINT, "lw": 1.6, "ls": style}
     handles: Any = [Line2D([], [], label=label, **how) for label, how in lines.items()]
     figure.legend(
         handles=handles,
         loc="outside lower center",
-        ncols=len(handles),
+        ncols=max(1, min(len(handles), int(figure.get_figwidth() / 1.9))),
         frameon=False,
         fontsize=10,
-        labelcolor=_INK,
+        labelcolor=INK,
         handlelength=1.8,
         columnspacing=1.4,
     )
@@ -230,9 +300,9 @@ def _key(figure: Figure, model: Any) -> None:
 
 def _dress(axes: Axes, xlabel: str, ylabel: str, window: Sequence[float]) -> None:
     axes.set(xlim=tuple(window[:2]), ylim=tuple(window[2:]))
-    axes.set_xlabel(xlabel, color=_INK, fontsize=11)
-    axes.set_ylabel(ylabel, color=_INK, fontsize=11)
-    axes.tick_params(colors=_FAINT, labelsize=9.5, length=3, labelbottom=True)
+    axes.set_xlabel(xlabel, color=INK, fontsize=11)
+    axes.set_ylabel(ylabel, color=INK, fontsize=11)
+    axes.tick_params(colors=FAINT, labelsize=9.5, length=3, labelbottom=True)
     for side in ("top", "right"):
         axes.spines[side].set_visible(False)
     for side in ("left", "bottom"):

@@ -7,7 +7,7 @@ import pytest
 from matplotlib.figure import Figure
 
 from privem import Schema
-from privem.report import Shares, draw_tables
+from privem.models.table_mixture.picture import Shares, draw_tables
 
 RNG = np.random.default_rng(0)
 SCHEMA = Schema(

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..core import Block, Scratch
-from ..data.columns import Moment, Number
-from ..models.table_mixture.tables import TablesQuery
-from ..schema import Schema
-from .pairs import new_figure, save_figure
+from ...core import Block, Scratch
+from ...data.columns import Moment, Number
+from ...report.pairs import new_figure, save_figure
+from ...schema import Schema
+from .tables import TablesQuery
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
