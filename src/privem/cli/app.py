@@ -15,8 +15,11 @@ import click
 
 from .. import __version__
 from . import options
+from .config import config, from_file, use_settings
 from .failures import Commands, ExitCode, check_output, writing_file
 from .federation import federate
+from .ledger import ledger
+from .model_commands import predict, report, sample, score
 from .option_values import read_types, reading
 
 
@@ -24,11 +27,18 @@ from .option_values import read_types, reading
     cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 80}
 )
 @click.version_option(__version__, message="privem %(version)s", help="Show the version.")
-def app() -> None:
+@options.option(
+    "--config",
+    "Defaults of options. Default: the privem.toml of this folder or project, if there is one.",
+    options.PATH,
+    metavar="FILE",
+)
+def app(config: Path | None) -> None:
     """Expectation Maximization without giving away the people in the data.
 
     Fits are differentially private, with epsilon 1 unless said otherwise.
     """
+    use_settings(config)
 
 
 @app.command(cls=options.ModelCommand)
@@ -36,6 +46,7 @@ def app() -> None:
 @options.model_output
 @options.model
 @options.columns
+@options.exclude
 @options.option(
     "--type types",
     "Type of a column in synthetic records: int, bool, float, uint8, ... Needed for CSV only, "
@@ -46,9 +57,23 @@ def app() -> None:
 )
 @options.header
 @options.exact
+@options.option(
+    "--rows",
+    "About how many records there are, if that is public: for the forecast alone.",
+    click.IntRange(1),
+)
+@options.option("--yes", "Fit even where the forecast says that it is useless.", is_flag=True)
 @options.as_json
 @options.quiet
-def fit(data: Path, output: Path, as_json: bool, quiet: bool, **asked: Any) -> None:
+def fit(
+    data: Path,
+    output: Path,
+    rows: int | None,
+    yes: bool,
+    as_json: bool,
+    quiet: bool,
+    **asked: Any,
+) -> None:
     """Fit a model to DATA privately, without loading it whole, and save it.
 
     DATA is a .csv, .parquet or .npy file, or a folder of .parquet or .csv files.
@@ -56,112 +81,81 @@ def fit(data: Path, output: Path, as_json: bool, quiet: bool, **asked: Any) -> N
     The whole fit is differentially private, with epsilon 1 and delta 1e-6 unless said otherwise.
     The privacy statement is printed, and saved with the model. With --exact nothing is private:
     treat such a model as you would treat the data.
+
+    Before it spends, a private fit is forecast in one line, as by privem plan, from --rows or from
+    the noisy count that it begins with. Where the forecast says that the result will be useless, it
+    asks first; without a terminal it stops, unless --yes is given.
     """
     from .fit import Request, fit_file
+    from .planning import Foresight
     from .summary import report_fit
 
-    request = Request.of(**asked)
+    request = Request.of(**asked, spare=from_file())
     request.estimator()  # Complains about parameters before any file is touched.
     request.check_columns()
     if data.exists() and output.exists() and data.samefile(output):
         raise click.UsageError(f"--output {str(output)!r} would overwrite the data")
-    estimator, summary = fit_file(request, data, check_output(output), quiet)
+    if request.exact and (rows is not None or yes):
+        raise click.UsageError("--rows and --yes are for the forecast of private fits: no --exact")
+    foresight = Foresight(rows, yes, silent=as_json or quiet)
+    estimator, summary = fit_file(request, data, check_output(output), quiet, foresight)
     report_fit(request.model, estimator, summary | {"output": str(output)}, as_json, quiet)
 
 
-@app.command()
-@options.model_file
-@options.option("--rows -n", "How many records to draw.", click.IntRange(1), required=True)
+@app.command(cls=options.ModelCommand, only=options.PLANNED)
+@options.model
+@options.option("--rows -n", "About how many records there are.", click.IntRange(1), required=True)
+@options.option("--features -d", "How many columns; a schema says it itself.", click.IntRange(1))
 @options.option(
-    "--output -o",
-    "Where to write: .csv, .parquet or .npy. Default: CSV to standard output.",
-    options.PATH,
-    metavar="FILE",
+    "--bounded/--not-bounded",
+    "Whether the fit will be given bounds (--bound), or has to find them.",
+    default=False,
 )
-@options.option("--seed", "The same number draws the same records.", options.SEED)
+@options.option("--categories", "Of each column of categories.", click.IntRange(2), default=4)
 @options.option(
-    "--background/--no-background",
-    "Whether to draw from the model's background too, if it has one.",
-    default=True,
+    "--accuracy",
+    "Say what epsilon, or how many rows, a loss of at most this much needs.",
+    click.FloatRange(0, min_open=True),
+    default=0.1,
 )
-def sample(model: Path, rows: int, output: Path | None, seed: int | None, background: bool) -> None:
-    """Draw synthetic records from a model.
-
-    MODEL is a file that privem fit wrote. A regression or k-means cannot be drawn from.
-
-    Columns have the names and the types of the fitted data (for CSV: the --type of privem fit).
-    Values lie within the bounds of a private fit.
-    """
-    from .console import emit
-    from .model_files import check_records, open_model, sample_model
-
-    if output is not None:
-        check_records(output)
-    names = sample_model(open_model(model), rows, output, seed, background)
-    if output is not None:
-        emit(f"Wrote {rows:,} rows of {len(names)} columns to {output}\n")
-
-
-@app.command()
-@options.model_file
-@options.data
-@options.offer(
-    "target", "The target of a regression. Default: the one it was fitted to, if the file knows it."
-)
-@options.option("--epsilon", "Score privately, with this budget. Not every model can.", float)
-@options.option("--delta", "Of a private score. Default: 1e-6.", float)
 @options.option(
-    "--against",
-    "Another model file to score in the same private release. May be repeated.",
-    options.PATH,
-    multiple=True,
-    metavar="MODEL",
+    "--separation",
+    "How far apart made-up components are, in standard deviations.",
+    click.FloatRange(0, min_open=True),
+    default=4.0,
 )
-@options.offer(
-    "groups", "Which person a row belongs to. A private score then protects persons, not rows."
+@options.option(
+    "--rehearsals",
+    "How many: more take longer, and depend less on chance. Default: 7; table 1.",
+    click.IntRange(1),
 )
-@options.header
+@options.option("--seed random_state", "The same number gives the same plan.", options.SEED)
+@options.option(
+    "--picture", "Draw loss against epsilon (.png); takes longer.", options.PATH, metavar="FILE"
+)
 @options.as_json
-def score(
-    model: Path,
-    data: Path,
-    epsilon: float | None,
-    against: tuple[Path, ...],
-    as_json: bool,
-    **how: Any,
-) -> None:
-    """Say how well a model describes data.
+@options.quiet
+def plan(picture: Path | None, as_json: bool, quiet: bool, **asked: Any) -> None:
+    """Say what to expect of a private fit. No data is read, and nothing is spent.
 
-    MODEL is a file that privem fit wrote. DATA is a .csv, .parquet or .npy file, or a folder of
-    .parquet or .csv files. Columns are taken by name.
+    The fit is rehearsed on made-up records, with as much noise as the real one will have: what
+    structure and how many iterations it will choose, how much worse than exact EM it will be, and
+    whether that is better than one component or the bounds alone.
 
-    The score is the mean log-density of a row; for regressions that of the target given the rest
-    of the row; for k-means it is minus the inertia, shown with the mean squared distance to the
-    nearest centre. Higher scores are better.
-
-    Without --epsilon the score is exact: publishing it reveals something about those rows that no
-    privacy budget covers. With --epsilon it is private. That budget is the score's own: it adds to
-    the budget of the fit if these are the same people. With --against, several models share the
-    budget and are compared fairly: the same limits apply to all of them.
+    Losses are in nats per record; for k-means, a part of the mean squared distance.
     """
-    from .model_files import open_model, score_file, score_privately
-    from .summary import report_score
+    from .planning import draw, make_plan
+    from .synth import check_picture
 
-    if epsilon is None:
-        other, why = ["groups", "delta"], "private scores: give --epsilon too"
-    else:
-        other, why = ["target"], "regressions, which have exact scores only"
-    for name in other:
-        if how.pop(name) is not None:
-            raise click.UsageError(f"--{name} is for {why}")
-    if against and epsilon is None:
-        raise click.UsageError("--against is for private scores: give --epsilon too")
-    fitted = {str(path): open_model(path) for path in (model, *against)}
-    if epsilon is None:
-        summary = score_file(fitted[str(model)], data, **how)
-    else:
-        summary = score_privately(fitted, data, epsilon, **how)
-    report_score(summary, as_json)
+    if picture is not None:
+        check_picture(picture, exact=False)
+    found = make_plan(quiet=quiet or as_json, **asked)
+    if picture is not None:
+        draw(found, picture)
+    if as_json or not quiet:
+        from .console import emit_either
+
+        emit_either(as_json, found.to_dict(), f"{found}\n")
 
 
 @app.command()
@@ -173,7 +167,8 @@ def score(
     metavar="FILE",
 )
 @options.header
-def schema(data: Path, output: Path | None, header: bool | None) -> None:
+@options.as_json
+def schema(data: Path, output: Path | None, header: bool | None, as_json: bool) -> None:
     """Draft a schema of DATA for you to complete.
 
     DATA is a .parquet or .csv file, or a folder of them. The draft holds the names of the columns
@@ -182,13 +177,15 @@ def schema(data: Path, output: Path | None, header: bool | None) -> None:
 
     The names of a CSV file are shown with --header only.
     """
-    from .console import emit
+    from .console import emit_either
     from .schemas import check_draft, draft_schema
 
     if output is not None:
         check_draft(output)
     text = draft_schema(data, output, header)
-    emit(text if output is None else f'Wrote {output}: complete every "?" in it\n')
+    where = None if output is None else str(output)
+    said = text if where is None else f'Wrote {where}: complete every "?" in it\n'
+    emit_either(as_json, {"data": str(data), "output": where, "schema": text}, said)
 
 
 @app.command()
@@ -200,6 +197,7 @@ def schema(data: Path, output: Path | None, header: bool | None) -> None:
     options.PATH,
     metavar="FILE",
 )
+@options.exclude
 @options.offer("target", "A column that the others should predict well.")
 @options.option(
     "--rows -n",
@@ -210,6 +208,7 @@ def schema(data: Path, output: Path | None, header: bool | None) -> None:
 @options.option("--delta", "Probability with which privacy may fail. Default: 1e-6.", float)
 @options.offer("groups", "Which person a row belongs to. Privacy then protects persons, not rows.")
 @options.offer("weight", "A column that says how much a row counts.")
+@options.offer("ledger", "The data set's ledger, which the table is charged to.")
 @options.option("--model-file", "Where to save the model (JSON) too.", options.PATH, metavar="FILE")
 @options.option(
     "--evaluate",
@@ -267,7 +266,7 @@ def synth(
 
     if rows is not None and rows < 1:
         raise click.UsageError("--rows must be at least 1")
-    request = make_request(**asked)
+    request = make_request(**asked, spare=from_file())
     if forecast is not None:
         report_forecast(forecasts(request, forecast), as_json)
         return
@@ -299,17 +298,18 @@ def audit(model: Path | None, as_json: bool) -> None:
     MODEL is a file that privem fit wrote. Its epsilon is computed anew from the recorded releases,
     independently of the code that calibrated them.
 
-    Without MODEL, the releases of every estimator are attacked with neighbouring data sets, which
-    takes a few minutes.
+    Without MODEL, the releases and the fits of every estimator are attacked with neighbouring data
+    sets; what that will do, and how long it takes, is said first.
     """
-    from ..audit import audit_model_file, self_audit
+    from ..audit import audit_model_file
+    from .audits import audit_library
     from .console import emit_either
     from .model_files import open_model
     from .summary import audit_text
 
     if model is not None:
         open_model(model)  # A missing or damaged file is reported as by every other command.
-    report = self_audit() if model is None else audit_model_file(model)
+    report = audit_library() if model is None else audit_model_file(model)
     emit_either(as_json, report.to_dict(), f"{audit_text(report)}\n")
     if not report.passed:
         raise click.exceptions.Exit(int(ExitCode.AUDIT))
@@ -321,7 +321,8 @@ def audit(model: Path | None, as_json: bool) -> None:
 @options.option(
     "--seed", "The same number makes the same people.", click.IntRange(0, 2**32 - 2), default=0
 )
-def demo(out: Path, rows: int, seed: int) -> None:
+@options.as_json
+def demo(out: Path, rows: int, seed: int, as_json: bool) -> None:
     """Make synthetic people, fit them privately, show what that costs.
 
     Epsilon is 1. For comparison, exact EM and a private single Gaussian are fitted too. Do not do
@@ -332,16 +333,47 @@ def demo(out: Path, rows: int, seed: int) -> None:
     synthetic-table.parquet and table.png.
     """
     from ..demo import run_demo
-    from .console import emit, show
-    from .summary import describe_demo
+    from .console import emit, emit_json, show
+    from .summary import demo_summary, describe_demo
 
-    emit(f"privem demo: synthetic people in {out}\n\n")
+    if not as_json:
+        emit(f"privem demo: synthetic people in {out}\n\n")
     with writing_file(out):
-        found = run_demo(out, rows, seed, say=emit)
-    show(*describe_demo(found))
+        found = run_demo(out, rows, seed, say=(lambda text: None) if as_json else emit)
+    if as_json:
+        emit_json(demo_summary(found))
+    else:
+        show(*describe_demo(found))
 
 
-app.add_command(federate)
+@app.command()
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+@options.as_json
+def completion(shell: str, as_json: bool) -> None:
+    """Print a script that lets a shell complete commands, options and models.
+
+    In ~/.bashrc, or with zsh in ~/.zshrc: eval "$(privem completion bash)". In fish's config.fish:
+    privem completion fish | source.
+    """
+    from click.shell_completion import get_completion_class
+
+    from .console import emit_either
+
+    found = get_completion_class(shell)
+    assert found is not None
+    script = found(
+        click.get_current_context().find_root().command, {}, "privem", "_PRIVEM_COMPLETE"
+    ).source()
+    emit_either(as_json, {"shell": shell, "script": script}, script)
+
+
+for _command in (sample, predict, score, report, ledger, federate, config):
+    app.add_command(_command)
+# In the order in which a newcomer needs them.
+_ORDER = ("fit", "sample", "predict", "score", "schema", "synth", "audit", "demo")
+_LAST = ("ledger", "federate", "config", "completion")
+_OTHERS = [name for name in app.commands if name not in (*_ORDER, *_LAST)]
+app.commands = {name: app.commands[name] for name in (*_ORDER, *_OTHERS, *_LAST)}
 
 
 def main() -> None:

@@ -11,7 +11,7 @@ from rich import box
 from rich.console import Console, RenderableType
 from rich.table import Table
 
-from ..estimator.measured import rounded
+from ..report.numbers import cells_of
 from .failures import writing_stdout
 
 # How the library's warnings name what is an option at the command line; the longest first.
@@ -40,6 +40,11 @@ def emit(text: str) -> None:
 def emit_json(value: dict[str, Any]) -> None:
     """Write one JSON object to standard output."""
     emit(json.dumps(value, indent=2, allow_nan=False) + "\n")
+
+
+def emit_line(value: dict[str, Any]) -> None:
+    """Write one JSON object on a line of its own: one of many."""
+    emit(json.dumps(value, allow_nan=False) + "\n")
 
 
 def emit_either(as_json: bool, value: dict[str, Any], text: str) -> None:
@@ -109,7 +114,7 @@ def numbers(
     group: list[tuple[str, list[str]]] = []
     for j, column in enumerate(columns[:_MAX_COLUMNS]):
         column_errors = None if errors is None else [line[j] for line in errors]
-        cells = _cells([line[j] for line in values[:_MAX_ROWS]], column_errors)
+        cells = cells_of([line[j] for line in values[:_MAX_ROWS]], column_errors)
         name = _short(column)
         wide = max(map(len, [name, *cells])) + 2
         if group and used + wide > width:
@@ -126,28 +131,6 @@ def numbers(
     if left_out:
         pieces.append(f"  ... and {' and '.join(left_out)}: all are in the model file, or --json\n")
     return pieces
-
-
-def _cells(values: Sequence[float], errors: Sequence[float] | None = None) -> list[str]:
-    """Numbers of one column, to the digits that mean something.
-
-    Where nothing is known of that, what is nothing beside the largest of them is 0.
-    """
-    if errors is not None:
-        return [with_error(value, error) for value, error in zip(values, errors, strict=False)]
-    least = 1e-12 * max(map(abs, values), default=0.0)
-    return [f"{0.0 if abs(value) < least else value:.4g}" for value in values]
-
-
-def with_error(value: float, error: float) -> str:
-    """A number and its standard error; one that noise has not reached is alone.
-
-    Examples
-    --------
-    >>> with_error(1.23456, 0.0123), with_error(0.5, 0.0)
-    ('1.235 ± 0.012', '0.5')
-    """
-    return " ± ".join(rounded(value, error)) if error else f"{value:.4g}"
 
 
 def table_of(labels: list[str], group: list[tuple[str, list[str]]]) -> Table:

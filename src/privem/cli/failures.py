@@ -25,6 +25,7 @@ class ExitCode(IntEnum):
     OUTPUT = 5
     AUDIT = 6
     FEDERATION = 7
+    LEDGER = 8
     INTERRUPTED = 130
 
 
@@ -39,6 +40,7 @@ Exit codes:
   5  the output could not be written; nothing was changed
   6  an audit failed
   7  a party or the server of a federation is missing or refused
+  8  the ledger refused it, is missing or does not verify
 """
 
 
@@ -114,8 +116,18 @@ class _Explained:
             formatter.write_text(EXIT_CODES)
 
 
+# Where a group leaves what was wrong before its command was known.
+PROBLEM = f"{__name__}.problem"
+
+
 class Command(_Explained, click.Command):
     """One command."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run it; what was wrong with privem.toml is said now, as help needs none."""
+        if PROBLEM in ctx.meta:
+            raise click.UsageError(ctx.meta[PROBLEM])
+        return super().invoke(ctx)
 
 
 class Commands(_Explained, click.Group):
@@ -124,7 +136,7 @@ class Commands(_Explained, click.Group):
     command_class = Command
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """In the order in which a newcomer needs them."""
+        """As they were added."""
         return list(self.commands)
 
     def main(self, args: Sequence[str] | None = None, *more: Any, **extra: Any) -> Any:
@@ -144,7 +156,7 @@ def _report(error: Exception, as_json: bool) -> int:
     code, message = ExitCode(failure.exit_code), failure.format_message()
     if as_json:
         body = {"code": int(code), "kind": code.name.lower(), "message": message}
-        with suppress(Failure), writing_stdout():
+        with suppress(Failure, click.exceptions.Exit), writing_stdout():
             print(json.dumps({"error": body}), flush=True)
     if message:
         failure.show()
@@ -154,10 +166,15 @@ def _report(error: Exception, as_json: bool) -> int:
 def _failure(error: Exception) -> Failure:
     """What an error of the library means here."""
     from ..federation import FederationError
+    from ..ledger import LedgerError
+    from ..meter import BudgetExceeded
+    from .console import in_options
 
     match error:
         case FederationError():
             return Failure(ExitCode.FEDERATION, str(error))
+        case LedgerError() | BudgetExceeded():
+            return Failure(ExitCode.LEDGER, in_options(str(error)))
         case MemoryError():
             return Failure(
                 ExitCode.USAGE, "not enough memory: fewer components or columns need less of it"
@@ -181,7 +198,8 @@ def writing_stdout() -> Iterator[None]:
         # Let what could not be written go, or Python would complain once more at exit.
         with suppress(OSError, ValueError):
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        # "privem sample model.json -n 9999 | head" has seen enough: no complaint.
-        gone = isinstance(error, BrokenPipeError)
-        message = "" if gone else f"cannot write to standard output: {_words(error)}"
+        # "privem sample model.json -n 9999 | head" has seen enough, and nothing went wrong.
+        if isinstance(error, BrokenPipeError):
+            raise click.exceptions.Exit(int(ExitCode.OK)) from error
+        message = f"cannot write to standard output: {_words(error)}"
         raise Failure(ExitCode.OUTPUT, message) from error

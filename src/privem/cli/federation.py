@@ -9,13 +9,14 @@ import click
 
 from ..federation import protections
 from . import options
+from .config import from_file
 from .failures import Commands, check_output
 from .option_values import read_limit, reading
 
 # The settings of privem fit that a federation knows.
 _SETTINGS = (
     *("components", "covariance_type", "noise_variance", "method", "max_iter", "tol"),
-    *("random_state", "epsilon", "delta", "neighbours", "n_iter", "target"),
+    *("random_state", "epsilon", "delta", "neighbours", "n_iter", "target", "ledger"),
 )
 
 
@@ -30,16 +31,19 @@ def federate() -> None:
 @federate.command()
 @options.folder
 @options.option("--name", "What the federation calls the party.", required=True)
-def key(folder: Path, name: str) -> None:
+@options.as_json
+def key(folder: Path, name: str, as_json: bool) -> None:
     """Make a party's keys, on its own machine.
 
     FOLDER is the party's. Send only the card.json in it to whoever sets up the federation.
     """
-    from .console import emit
+    from .console import emit_either
     from .federation_folders import make_keys
 
     make_keys(folder, name)
-    emit(f"Keys of {name} are in {folder}; {folder / 'card.json'} is public, the rest is secret.\n")
+    card = folder / "card.json"
+    said = f"Keys of {name} are in {folder}; {card} is public, the rest is secret.\n"
+    emit_either(as_json, {"name": name, "folder": str(folder), "card": str(card)}, said)
 
 
 @federate.command()
@@ -124,14 +128,15 @@ def init(
 @options.option(
     "--listen", "Where to listen. Default: the host that was agreed on.", metavar="HOST"
 )
-def server(folder: Path, listen: str | None) -> None:
+@options.as_json_lines
+def server(folder: Path, listen: str | None, as_json: bool) -> None:
     """Carry messages between the parties and the fit, until stopped (a Flower SuperLink).
 
     FOLDER is the server's. Connections use TLS, and only the agreed parties are let in.
     """
     from .federation_run import run_server
 
-    run_server(folder, listen)
+    run_server(folder, listen, as_json)
 
 
 @federate.command()
@@ -152,11 +157,24 @@ def server(folder: Path, listen: str | None) -> None:
     "Set --epsilon although exact answers were given, which it does not cover.",
     is_flag=True,
 )
+@options.offer(
+    "ledger",
+    "The ledger of the rows' data set, which every fit is charged to as well; exact fits are then "
+    "refused.",
+)
 @options.offer("weight", "A column that says how much a row counts.")
 @options.offer("groups", "A column that says which person a row belongs to.")
 @options.header
 @options.offer("n_jobs", "Threads; -1 uses every core.")
-def party(folder: Path, data: Path, n_jobs: int | None, **asked: Any) -> None:
+@options.as_json_lines
+def party(
+    folder: Path,
+    data: Path,
+    n_jobs: int | None,
+    ledger: str | None,
+    as_json: bool,
+    **asked: Any,
+) -> None:
     """Answer for the rows of one party, until stopped.
 
     FOLDER is the party's. DATA is a .csv, .parquet or .npy file, or a folder of them. FOLDER keeps
@@ -165,7 +183,7 @@ def party(folder: Path, data: Path, n_jobs: int | None, **asked: Any) -> None:
     from .federation_run import run_party
 
     limits = {name: asked.pop(name) for name in ("epsilon", "delta", "despite_exact_answers")}
-    run_party(folder, data, limits, n_jobs, **asked)
+    run_party(folder, data, limits, ledger, n_jobs, as_json, **asked)
 
 
 @federate.command(cls=options.ModelCommand, only=_SETTINGS)
@@ -183,7 +201,13 @@ def party(folder: Path, data: Path, n_jobs: int | None, **asked: Any) -> None:
 @options.as_json
 @options.quiet
 def run(
-    folder: Path, output: Path, patience: float, new: bool, as_json: bool, quiet: bool, **asked: Any
+    folder: Path,
+    output: Path,
+    patience: float,
+    new: bool,
+    as_json: bool,
+    quiet: bool,
+    **asked: Any,
 ) -> None:
     """Fit a model over all parties and save it.
 
@@ -196,7 +220,10 @@ def run(
     from .fit import Request
     from .summary import report_fit
 
-    request = Request.of(**asked | agreed(folder, asked["model"], asked["target"]))
+    given = asked | agreed(folder, asked["model"], asked["target"])
+    request = Request.of(**given, spare=from_file())
+    if request.several is not None:
+        raise click.UsageError("a federation takes one number of --components")
     request.estimator()  # Complains about parameters before anybody is asked.
     estimator, summary = fit_parties(folder, request, check_output(output), patience, new, quiet)
     report_fit(request.model, estimator, summary | {"output": str(output)}, as_json, quiet)

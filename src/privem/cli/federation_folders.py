@@ -22,7 +22,7 @@ from ..federation.flower.folders import (
     read_card,
     split_address,
 )
-from ..federation.party.party import account_of
+from ..federation.party.account import account_of
 from ..federation.party.rows import as_agreed, cell_bounds, code_bounds, typed
 from ..federation.primitives import Identity
 from ..schema import Schema

@@ -24,8 +24,9 @@ from ..federation import Agreement, Federation, FederationError, Journal
 from ..federation.errors import ServerAway
 from ..federation.flower.folders import PartyFolder, Terms, locked
 from ..files import write_secret
+from ..fit import ledger_of
 from ..schema import Schema
-from .console import emit, note
+from .console import emit, emit_line, note
 from .failures import ExitCode, Failure, reading_data, writing_file
 from .federation_folders import last_run, reading_folder, server_folder
 from .fit import Request
@@ -33,7 +34,7 @@ from .progress import FitProgress
 from .summary import summary_of
 
 
-def run_server(folder: Path, listen: str | None) -> None:
+def run_server(folder: Path, listen: str | None, as_json: bool = False) -> None:
     """Run the SuperLink of a server's folder."""
     from ..federation.flower.superlink import serve_link
 
@@ -49,17 +50,29 @@ def run_server(folder: Path, listen: str | None) -> None:
         except OSError as error:
             why = f"cannot listen at {host}:{port}: {error.strerror}"
             raise Failure(ExitCode.FEDERATION, why) from error
-    emit(f"Server of {', '.join(terms.agreement.names)} at {terms.address}; stop it with Ctrl-C.\n")
+    names = list(terms.agreement.names)
+    if as_json:
+        emit_line({"parties": names, "address": terms.address})
+    else:
+        emit(f"Server of {', '.join(names)} at {terms.address}; stop it with Ctrl-C.\n")
     near = "127.0.0.1" if host in ("0.0.0.0", "::") else host
     near = f"[{near}]" if ":" in near else near
     serve_link(folder, f"{near}:{port}", host, port, terms.keys)
 
 
 def run_party(
-    folder: Path, data: Path, limits: dict[str, Any], n_jobs: int | None, **how: Any
+    folder: Path,
+    data: Path,
+    limits: dict[str, Any],
+    ledger: str | None,
+    n_jobs: int | None,
+    as_json: bool = False,
+    **how: Any,
 ) -> None:
     """Answer for a party until stopped; ``how`` to read its file: weight, groups, header."""
     from ..federation.flower.node import Node, client_app
+
+    charged = ledger_of(ledger)
 
     with reading_folder():
         place = PartyFolder(folder)
@@ -67,8 +80,8 @@ def run_party(
         with reading_data():
             rows, more = _rows(place.terms, data, **how)
         with reading_folder():
-            party = place.party(rows, **limits, n_jobs=n_jobs, **more)
-        if party.limit is None:
+            party = place.party(rows, **limits, n_jobs=n_jobs, ledger=charged, **more)
+        if party.limit is None and charged is None:
             lifted = "its limit is lifted" if limits["epsilon"] == "none" else "it has no limit"
             note(
                 f"{place.name}: {lifted}: it answers private questions of any epsilon, and exact "
@@ -82,7 +95,10 @@ def run_party(
                 party.problem = None
 
         def say(text: str) -> None:
-            emit(f"{place.name}: {text}\n")
+            if as_json:
+                emit_line({"party": place.name, "message": text})
+            else:
+                emit(f"{place.name}: {text}\n")
 
         terms = place.terms
         party.store = keep

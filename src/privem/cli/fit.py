@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import polars
 from click import UsageError
+from sklearn.base import clone
 from sklearn.utils import get_tags
 
 from ..data import read_file
@@ -22,11 +24,16 @@ from ..data.values import positions
 from ..declaration import Declaration
 from ..estimator.verbose import watching
 from ..schema import Schema
+from ..selection.result import Selection
+from ..selection.select import select
 from .failures import ExitCode, failing, reading_data, writing_file
-from .options import COLUMNS, flag, setting, takers, takes
+from .options import COLUMNS, SETTINGS, flag, refuse_others, setting, takes
+from .planning import Foresight
 from .progress import FitProgress, WatchedRows
 from .summary import summary_of
 
+# What is said of the file, and not of the model.
+_OF_FILES = ("columns", "exclude", "types", "header")
 _NEEDED = {"components": "how many there are", "target": "the column to be explained"}
 
 
@@ -39,28 +46,43 @@ class Request:
     given: Mapping[str, Any]
     """Settings by name (see :data:`privem.cli.options.SETTINGS`), those that were given."""
     columns: Sequence[str] | None = None
+    exclude: Sequence[str] = ()
     types: Mapping[str, str] = field(default_factory=dict)
     header: bool | None = None
+    spare: frozenset[str] = frozenset()
+    """Settings that privem.toml says and nobody else: heeded where they mean something."""
 
     @classmethod
-    def of(cls, model: Declaration, exact: bool, **options: Any) -> Request:
+    def of(
+        cls, model: Declaration, exact: bool, spare: Collection[str] = (), **options: Any
+    ) -> Request:
         """From all options of a command, most of which nobody gave."""
         given = {key: value for key, value in options.items() if value not in (None, {})}
-        file = {name: given.pop(name) for name in ("columns", "types", "header") if name in given}
-        return cls(model, exact, given, **file)
+        for name in spare:
+            idle = name in SETTINGS and not takes(model, name)
+            private = name in SETTINGS and setting(name).private
+            if idle or (exact and private) or (name == "max_weight" and "weight" not in given):
+                given.pop(name, None)
+        file = {name: given.pop(name) for name in _OF_FILES if name in given}
+        return cls(model, exact, given, spare=frozenset(spare), **file)
 
     @property
     def target(self) -> str | None:
         """The column that a regression explains."""
         return self.given.get("target")
 
+    @property
+    def several(self) -> range | None:
+        """The numbers of components to choose from, if there is more than one."""
+        count = self.given.get("components")
+        return count if isinstance(count, range) and len(count) > 1 else None
+
     def estimator(self) -> Any:
-        """The estimator, its parameters checked."""
+        """The estimator, its parameters checked; of several, the largest."""
         self._refuse_other_fits()
-        for name in self.given:
-            if not takes(self.model, name):
-                words = f"is for {takers(name)}, not for --model {self.model.command}"
-                raise UsageError(f"{flag(name)} {words}")
+        if self.several is not None:
+            self._refuse_choice()
+        refuse_others(self.model, self.given)
         for name, why in _NEEDED.items():
             if takes(self.model, name) and name not in self.given and not self.model.schema:
                 raise UsageError(f"--model {self.model.command} needs {flag(name)}: {why}")
@@ -70,11 +92,13 @@ class Request:
             for name, value in self.given.items()
             if name not in (*COLUMNS, "bounds", "categories")  # which are told per column
         }
+        if isinstance(self.given.get("components"), range):
+            parameters[str(self.model.count)] = self.given["components"][-1]
         if self.exact:
             parameters["epsilon"] = None
         if self.model.schema:
             parameters["target"] = self.target
-            parameters["schema"] = read_schema(self.given.get("schema"))
+            parameters["schema"] = self._schema()
         if self.model.categories:
             parameters["categories"] = list(self.given.get("categories", {}).values()) or None
         estimator = self.model.estimator(**parameters)
@@ -85,6 +109,21 @@ class Request:
         except (TypeError, ValueError) as error:
             raise UsageError(str(error)) from error
         return estimator
+
+    def _schema(self) -> Any:
+        """The schema of the columns that are not left out; ``None`` if there is none."""
+        schema = read_schema(self.given.get("schema"))
+        if schema is None or not self.exclude:
+            return schema
+        unknown = [n for n in self.exclude if n not in (*schema.names, *schema.skipped)]
+        if unknown:
+            raise UsageError(
+                f"--exclude {unknown[0]!r} is no column of the schema; it has "
+                f"{', '.join(schema.names)}"
+            )
+        if set(schema.names) <= set(self.exclude):
+            raise UsageError("--exclude leaves no column of the schema")
+        return schema.without(self.exclude)
 
     def _refuse_other_fits(self) -> None:
         """An option that the fit would not heed is an error: somebody believes in it."""
@@ -104,6 +143,13 @@ class Request:
             raise UsageError(
                 "--tol is for exact fits: a private one takes --n-iter; or give --exact"
             )
+
+    def _refuse_choice(self) -> None:
+        """Refuse to choose a number of components where nobody can."""
+        if self.exact:
+            raise UsageError("--components A..B chooses privately: give one number with --exact")
+        if self.model.schema or not hasattr(self.model.estimator, "private_score"):
+            raise UsageError(f"--model {self.model.command} takes one number of --components")
 
     def _refuse_idle(self) -> None:
         """Options that count only beside others, or do not go with others."""
@@ -158,6 +204,11 @@ class Request:
                 "--delta 0 needs --bound for every column, and --max-rows: nobody counts a file's "
                 "rows beforehand"
             )
+        if self.exclude and self.columns is not None:
+            raise UsageError("--columns says which columns to take: leave out --exclude")
+        for name in self.exclude:
+            if name in (weight, target, groups):
+                raise UsageError(f"--exclude {name!r} is also --weight, --target or --groups")
         if weight is not None and weight in chosen:
             raise UsageError(f"--weight {weight!r} is also one of --columns")
         if target is not None and target in (weight, *chosen):
@@ -173,7 +224,11 @@ class Request:
 
     def set_columns(self, estimator: Any, columns: Sequence[str], named: bool = True) -> None:
         """Give an estimator what was said of single columns: bounds, or categories."""
-        bounds, categories = dict(self.given.get("bounds", {})), self.given.get("categories")
+        bounds, categories = (dict(self.given.get(name, {})) for name in ("bounds", "categories"))
+        if "bounds" in self.spare:  # of all tables of the project
+            bounds = {n: each for n, each in bounds.items() if n in (*columns, self.target)}
+        if "categories" in self.spare:
+            categories = {name: each for name, each in categories.items() if name in columns}
         if self.target in bounds:
             estimator.target_bounds = bounds.pop(self.target)
         if bounds:
@@ -195,22 +250,24 @@ def _refuse_odd(option: str, given: Mapping[str, Any], columns: Sequence[str]) -
 
 
 def fit_file(
-    request: Request, data: Path, destination: Path, quiet: bool
+    request: Request, data: Path, destination: Path, quiet: bool, foresight: Foresight
 ) -> tuple[Any, dict[str, Any]]:
     """Fit a file and save the model; the estimator, and a summary as JSON values."""
     estimator = request.estimator()
-    start = time.perf_counter()
+    start, choice = time.perf_counter(), None
     with (
         reading_data(),
         warnings.catch_warnings(record=True) as caught,
-        FitProgress(estimator.max_iter, quiet, timed=request.exact) as progress,
+        FitProgress(_most_passes(estimator), quiet, timed=request.exact) as progress,
+        # Of several, those that are not worth it are ruled out by the choice itself.
+        nullcontext() if request.several else foresight.watching(estimator, progress.pause),
         watching(estimator, progress.watch),
     ):
         warnings.simplefilter("always")
         if request.model.schema:
             rows, weight = fit_table(request, estimator, data)
         elif request.model.categories:
-            rows, weight = _fit_categories(request, estimator, data)
+            (estimator, choice), rows, weight = _fit_categories(request, estimator, data)
         else:
             opened = _open(request, estimator, data)
             # Only an exact fit counts its rows, on the screen or in the summary, or minds having
@@ -220,17 +277,26 @@ def fit_file(
             names = watched.names or numbered(watched.n_features)
             features = names[:-1] if request.target else names
             request.set_columns(estimator, features, named=watched.names is not None)
-            estimator.fit(watched)
+            estimator, choice = _fit_best(request, estimator, watched)
             rows, weight = (watched.count, watched.total_weight) if request.exact else (0, 0.0)
     seconds = time.perf_counter() - start
     with writing_file(destination):
         estimator.save(destination)
     summary = summary_of(request, estimator, caught, weight if request.exact else None)
     summary |= {"data": str(data)}
+    if choice is not None:
+        summary |= {"candidates": [asdict(each) for each in choice.candidates_]}
     if request.exact:
         # Of a private fit nobody paid for the number of rows, or for the time it took.
         summary |= {"rows": rows, "total_weight": weight, "seconds": round(seconds, 6)}
     return estimator, summary
+
+
+def _most_passes(estimator: Any) -> int | None:
+    """The most iterations of a fit; those of a private one follow from the noise it gets."""
+    exact = estimator.epsilon is None
+    most: int | None = estimator.max_iter if exact else getattr(estimator, "n_iter", None)
+    return most
 
 
 def _open(request: Request, estimator: Any, data: Path) -> Any:
@@ -238,7 +304,7 @@ def _open(request: Request, estimator: Any, data: Path) -> Any:
     if request.target is not None and data.suffix == ".npy":
         raise ValueError(f"{str(data)!r}: a .npy file has no column names, so no target column")
     special = {name: request.given.get(name) for name in COLUMNS}
-    special |= {"types": request.types, "header": request.header}
+    special |= {"types": request.types, "header": request.header, "without": request.exclude}
     rows: Any = read_file(data, request.columns, **special)
     # A type that was asked for is meant.
     types = [
@@ -264,7 +330,10 @@ def read_schema(given: Path | Schema | None) -> Any:
 def fit_table(request: Request, estimator: Any, data: Path) -> tuple[int, float]:
     """Fit a file with a schema; of an exact fit, how many rows and their weight."""
     special = {"sample_weight": request.given.get("weight"), "groups": request.given.get("groups")}
-    estimator.fit(as_table(data, request.header), **special)
+    table = as_table(data, request.header)
+    if estimator.schema is None and request.exclude:
+        table = open_columns(data, request.header).scan.drop(request.exclude)
+    estimator.fit(table, **special)
     if not request.exact:
         return 0, 0.0
     rows = open_columns(data, request.header).scan.select(polars.len()).collect().item()
@@ -276,12 +345,28 @@ def as_table(data: Path, header: bool | None) -> Any:
     return data if header is None else open_columns(data, header).scan
 
 
-def _fit_categories(request: Request, estimator: Any, data: Path) -> tuple[int, float]:
-    """Fit columns of categories, read whole; how many rows and their weight."""
+def _fit_best(
+    request: Request, estimator: Any, rows: Any, **special: Any
+) -> tuple[Any, Selection | None]:
+    """The estimator, fitted; of several numbers of components the best, and how it was chosen."""
+    if request.several is None:
+        return estimator.fit(rows, **special), None
+    count = str(request.model.count)
+    models = {str(k): clone(estimator).set_params(**{count: k}) for k in request.several}
+    models[str(request.several[0])]._watch = estimator._watch  # select asks the first
+    terms = {n: getattr(estimator, n) for n in ("epsilon", "delta", "accountant", "neighbours")}
+    choice = select(models, rows, **terms, ledger=estimator.ledger, **special)
+    return choice.best_, choice
+
+
+def _fit_categories(
+    request: Request, estimator: Any, data: Path
+) -> tuple[tuple[Any, Selection | None], int, float]:
+    """Fit columns of categories, read whole; the model, how many rows and their weight."""
     given = {name: request.given.get(name) for name in ("weight", "groups", "categories")}
-    given |= {"columns": request.columns, "header": request.header}
+    given |= {"columns": request.columns, "header": request.header, "without": request.exclude}
     table, weights, groups = read_categories(data, private=not request.exact, **given)
     names = numbered(table.shape[1]) if data.suffix == ".npy" else table.columns
     request.set_columns(estimator, names)
-    estimator.fit(table, sample_weight=weights, groups=groups)
-    return len(table), float(len(table) if weights is None else weights.sum())
+    fitted = _fit_best(request, estimator, table, sample_weight=weights, groups=groups)
+    return fitted, len(table), float(len(table) if weights is None else weights.sum())

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import sys
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +18,8 @@ from .. import ModelFileError, load, private_scores
 from ..data import read_file
 from ..data.categories import read_categories
 from ..declaration import Declaration, declarations
-from ..report import RECORD_SUFFIXES, print_csv, write_records
+from ..report import RECORD_SUFFIXES, Comparison, Report, print_csv, write_records
+from ..report.page import write_page
 from .console import note, remarks
 from .failures import ExitCode, check_output, failing, reading_data, writing_file, writing_stdout
 from .fit import as_table
@@ -36,7 +39,8 @@ def open_model(path: Path) -> Any:
     return model
 
 
-def _declaration(model: Any) -> Declaration:
+def declaration_of(model: Any) -> Declaration:
+    """What the model's kind declares about itself."""
     return next(each for each in declarations() if each.name == type(model).__name__)
 
 
@@ -62,7 +66,7 @@ def sample_model(
     model: Any, rows: int, output: Path | None, seed: int | None, background: bool = True
 ) -> list[str]:
     """Write records drawn from a model, typed and bounded as the data; the columns' names."""
-    declared = _declaration(model)
+    declared = declaration_of(model)
     if not declared.density:
         raise UsageError(
             f"a {declared.description} model has centres but no distribution to draw from; fit "
@@ -95,14 +99,34 @@ def sample_model(
 
 def _draws(model: Any, rows: int, rng: np.random.RandomState) -> Iterator[pl.DataFrame]:
     model.random_state = rng
-    draw = model._sampler() if _declaration(model).schema else model.sample_frame
+    frames = partial(model.sample_frame, library="polars")
+    draw = model._sampler() if declaration_of(model).schema else frames
     for start in range(0, rows, _BATCH):
         yield draw(min(_BATCH, rows - start))
 
 
+def write_report(models: Sequence[Path], output: Path, ledger: str | None) -> dict[str, Any]:
+    """Write a page about a model, or one that compares several: a summary as JSON values."""
+    # Folders are nobody's business who reads the page, unless they tell two files apart.
+    named = {path.name: path for path in models}
+    if len(named) < len(models):
+        named = {str(path): path for path in models}
+    fitted = {name: open_model(path) for name, path in named.items()}
+    with failing(ExitCode.MODEL, OSError):
+        digests = {name: sha256(path.read_bytes()).hexdigest() for name, path in named.items()}
+    if len(models) > 1:
+        text = Comparison(fitted, digests).html
+    else:
+        ((name, model),) = fitted.items()
+        text = Report(model, name, digests[name], ledger).html
+    with writing_file(output):
+        write_page(output, text)
+    return {"models": digests}
+
+
 def score_file(model: Any, data: Path, target: str | None, header: bool | None) -> dict[str, Any]:
     """How well a model describes a file, exactly: a summary as JSON values."""
-    declared = _declaration(model)
+    declared = declaration_of(model)
     if target is None and declared.target:
         target = getattr(model, "target_name_in_", None)
     if declared.target != (target is not None):
@@ -133,7 +157,7 @@ def _score(
     if declared.schema:
         each = model.score_samples(as_table(data, header))
         return float(np.mean(each)), len(each)
-    columns = _fitted_columns(model, data)
+    columns = fitted_columns(model, data)
     if declared.categories:
         known = model.categories_
         table = read_categories(data, columns=columns, header=header, categories=known)[0]
@@ -145,14 +169,19 @@ def _score(
     return float(model.score(rows)), rows.count
 
 
-def _fitted_columns(model: Any, data: Path) -> list[str] | None:
+def fitted_columns(model: Any, data: Path) -> list[str] | None:
     """Those the model was fitted to. A .npy file has no names; a model of one knows none."""
     by_name = data.suffix != ".npy" and hasattr(model, "feature_names_in_")
     return model._names() if by_name else None
 
 
 def score_privately(
-    models: dict[str, Any], data: Path, epsilon: float, delta: float | None, **how: Any
+    models: dict[str, Any],
+    data: Path,
+    epsilon: float,
+    delta: float | None,
+    ledger: str | None,
+    **how: Any,
 ) -> dict[str, Any]:
     """Mean log-densities of a file under a budget of their own: a summary as JSON values.
 
@@ -163,22 +192,24 @@ def score_privately(
     for name, value, most in (("epsilon", epsilon, np.inf), ("delta", delta, 1.0)):
         if value is not None and not 0 < value < most:
             raise UsageError(f"--{name} {value:g} must lie between 0 and {most:g}")
-    given: dict[str, Any] = {"epsilon": epsilon} | ({} if delta is None else {"delta": delta})
+    given: dict[str, Any] = {"epsilon": epsilon, "ledger": ledger} | (
+        {} if delta is None else {"delta": delta}
+    )
     first = next(iter(models.values()))
     with reading_data(), warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        columns = _fitted_columns(first, data)
+        columns = fitted_columns(first, data)
         rows: Any
-        if _declaration(first).schema:
+        if declaration_of(first).schema:
             rows, given["groups"] = as_table(data, how["header"]), how["groups"]
-        elif _declaration(first).categories:
+        elif declaration_of(first).categories:
             known = {"categories": first.categories_, "private": True}
             rows, _, given["groups"] = read_categories(data, columns=columns, **known, **how)
         else:
             rows = read_file(data, columns, **how)
         scores = private_scores(models, rows, **given)
     each = [
-        {"model": _declaration(model).command, "mean_log_density": value, "deviation": noise}
+        {"model": declaration_of(model).command, "mean_log_density": value, "deviation": noise}
         for model, value, noise in zip(
             models.values(), scores.value.tolist(), scores.deviation.tolist(), strict=True
         )
@@ -200,7 +231,7 @@ def score_privately(
 
 
 def _check_scored(model: Any) -> None:
-    command = _declaration(model).command
+    command = declaration_of(model).command
     if not hasattr(type(model), "private_score"):
         able = [d.command for d in declarations() if hasattr(d.estimator, "private_score")]
         raise UsageError(

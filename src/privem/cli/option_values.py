@@ -8,6 +8,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import click
+from click.shell_completion import CompletionItem
+
+from ..declaration import declarations
 
 
 def read_columns(texts: Sequence[str]) -> list[str] | None:
@@ -83,6 +86,31 @@ def _by_column(
     return found
 
 
+class Count(click.ParamType):
+    """A number of components, or several to choose from: ``5`` or ``2..8``.
+
+    Examples
+    --------
+    >>> Count().convert("5", None, None), Count().convert("2..4", None, None)
+    (5, range(2, 5))
+    """
+
+    name = "integer"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The number, or the range with both ends."""
+        if isinstance(value, range):
+            return value
+        first, dots, last = str(value).partition("..")
+        try:
+            low, high = int(first), int(last if dots else first)
+        except ValueError:
+            self.fail(f"{value!r} is neither a number nor a range like 2..8.", param, ctx)
+        if not 1 <= low <= high:
+            self.fail(f"{value!r}: numbers are at least 1, and ranges go upwards.", param, ctx)
+        return range(low, high + 1) if dots else low
+
+
 def read_limit(text: str | None) -> float | str | None:
     """A party's ``--epsilon``: a number above zero, ``none``, or nothing said."""
     if text is None:
@@ -105,3 +133,23 @@ def _between_commas(text: str) -> list[str]:
 def reading(read: Callable[[Any], Any]) -> Callable[[Any, Any, Any], Any]:
     """A callback of click that reads the text of an option."""
     return lambda context, option, value: read(value)
+
+
+class ModelName(click.ParamType):
+    """The name of a model, turned into its declaration."""
+
+    name = "model"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Its declaration."""
+        known = {model.command: model for model in declarations()}
+        if value not in known:
+            self.fail(f"{value!r} is not one of {', '.join(map(repr, known))}.", param, ctx)
+        return known[value]
+
+    def shell_complete(
+        self, ctx: click.Context, param: click.Parameter, incomplete: str
+    ) -> list[CompletionItem]:
+        """The models, for the shell."""
+        names = [(model.command, model.description) for model in declarations()]
+        return [CompletionItem(n, help=text) for n, text in names if n.startswith(incomplete)]

@@ -17,7 +17,14 @@ import click
 
 from ..declaration import Declaration, Parameter, declarations
 from .failures import Command
-from .option_values import read_bounds, read_categories, read_columns, reading
+from .option_values import (
+    Count,
+    ModelName,
+    read_bounds,
+    read_categories,
+    read_columns,
+    reading,
+)
 
 
 @dataclass(frozen=True)
@@ -52,8 +59,10 @@ SEED = click.IntRange(0, 2**32 - 1)
 # Every option of a model, in the order of the help page.
 _MODEL_SETTINGS: dict[str, Setting] = {
     "components": Setting(
-        "Number of components, clusters, factors, lines or classes.",
+        "Number of components, clusters, factors, lines or classes; a mixture also takes "
+        "a range to choose from, such as 1..8.",
         ("--components", "-k"),
+        Count(),
         default="",
     ),
     "target": Setting(
@@ -106,6 +115,13 @@ _PRIVATE_SETTINGS: dict[str, Setting] = {
         **_COLUMN,
     ),
     "neighbours": Setting("The change that privacy hides."),
+    "ledger": Setting(
+        "The data set's ledger, which the fit is charged to: a path or URL with the data set's "
+        "name (privem ledger).",
+        type=click.STRING,
+        metavar="FILE#NAME",
+        default="that of PRIVEM_LEDGER, or of privem.toml",
+    ),
     "n_iter": Setting("Iterations of a private fit.", default="as the noise allows"),
     "max_weight": Setting("Public cap on --weight."),
     "max_rows": Setting("Public limit on the number of rows; --delta 0 needs one."),
@@ -131,8 +147,16 @@ _PRIVATE_SETTINGS: dict[str, Setting] = {
 SETTINGS = _MODEL_SETTINGS | {
     name: replace(each, private=True) for name, each in _PRIVATE_SETTINGS.items()
 }
+DEFAULT_MODEL = "gmm"
 # Settings that are no parameters of a constructor: columns for fit.
 COLUMNS = ("target", "weight", "groups")
+# Settings of a fit that is only planned: those that are not about its data.
+PLANNED = [
+    name
+    for name in SETTINGS
+    if name not in (*COLUMNS, "bounds", "categories", "ledger", "n_jobs", "max_weight")
+    and name not in ("random_state", "tol", "n_init")
+]
 
 
 def setting(name: str) -> Setting:
@@ -168,6 +192,12 @@ def _parameters(name: str, models: Sequence[Declaration]) -> list[tuple[str, Par
     return [(command, parameter) for command, parameter in found if parameter is not None]
 
 
+def default_of(name: str) -> Any:
+    """The default of a setting, if all models that take it have the same."""
+    found = {parameter.default for _, parameter in _parameters(name, declarations())}
+    return found.pop() if len(found) == 1 else None
+
+
 def in_words(names: Sequence[str]) -> str:
     """A list of names, as one says it.
 
@@ -183,6 +213,14 @@ def in_words(names: Sequence[str]) -> str:
 def takers(name: str) -> str:
     """The models that a setting is for, in words."""
     return in_words([model.command for model in declarations() if takes(model, name)])
+
+
+def refuse_others(model: Declaration, given: Collection[str]) -> None:
+    """Refuse settings that are not for a model."""
+    for name in given:
+        if not takes(model, name):
+            words = f"is for {takers(name)}, not for --model {model.command}"
+            raise click.UsageError(f"{flag(name)} {words}")
 
 
 def offer(name: str, help: str, **more: Any) -> Callable[[Any], Any]:
@@ -304,18 +342,6 @@ class ModelCommand(Command):
                 formatter.write_dl(records)
 
 
-class _ModelName(click.ParamType):
-    """The name of a model, turned into its declaration."""
-
-    name = "model"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        known = {model.command: model for model in declarations()}
-        if value not in known:
-            self.fail(f"{value!r} is not one of {', '.join(map(repr, known))}.", param, ctx)
-        return known[value]
-
-
 def option(flags: str, help: str, kind: Any = None, **more: Any) -> Callable[[Any], Any]:
     """An option that is not of models: its flags and its name, if another; a default is shown."""
     return click.option(
@@ -330,13 +356,19 @@ model_file = click.argument("model", type=PATH)
 model = option(
     "--model -m",
     "What to fit. Name it before --help to see the options and defaults of one model.",
-    _ModelName(),
-    default="gmm",
+    ModelName(),
+    default=DEFAULT_MODEL,
     is_eager=True,  # so that --help after it is about this model
     metavar="NAME",
 )
 model_output = option(
     "--output -o", "Where to save the model (JSON).", PATH, required=True, metavar="FILE"
+)
+records = option(
+    "--output -o",
+    "Where to write: .csv, .parquet or .npy. Default: CSV to standard output.",
+    PATH,
+    metavar="FILE",
 )
 exact = option("--exact", "Exact EM, without noise: NOTHING about it is private.", is_flag=True)
 columns = option(
@@ -346,6 +378,13 @@ columns = option(
     metavar="A,B,...",
     callback=reading(read_columns),
 )
+exclude = option(
+    "--exclude",
+    "A column to leave out; may be repeated.",
+    multiple=True,
+    metavar="COLUMN",
+    callback=reading(lambda names: tuple(dict.fromkeys(names))),
+)
 header = click.option(
     "--header/--no-header",
     default=None,
@@ -353,4 +392,5 @@ header = click.option(
     "x1, ...). Default: it is a header, and one that could be data is refused.",
 )
 as_json = option("--json as_json", "Print one JSON object, errors included.", is_flag=True)
+as_json_lines = option("--json as_json", "Print one JSON object a line; errors too.", is_flag=True)
 quiet = option("--quiet -q", "Print nothing but errors (and --json).", is_flag=True)

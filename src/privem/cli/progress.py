@@ -67,8 +67,8 @@ class FitProgress:
 
     Parameters
     ----------
-    max_iter : int
-        Where the bar would be full; most fits stop earlier.
+    max_iter : int or None
+        Where the bar would be full; most fits stop earlier. ``None``: nobody knows.
     quiet : bool
         Show nothing.
     timed : bool
@@ -76,7 +76,7 @@ class FitProgress:
         shared and recorded.
     """
 
-    def __init__(self, max_iter: int, quiet: bool, timed: bool = False) -> None:
+    def __init__(self, max_iter: int | None, quiet: bool, timed: bool = False) -> None:
         console = Console(stderr=True)
         self._shown = console.is_terminal and not console.is_dumb_terminal and not quiet
         self._bar = Progress(
@@ -89,7 +89,9 @@ class FitProgress:
             console=console,
             transient=True,
         )
-        self._task = self._bar.add_task("reading", total=max(max_iter, 1), remark="", rows="")
+        total = None if max_iter is None else max(max_iter, 1)
+        self._task = self._bar.add_task("pass 1", total=total, remark="", rows="")
+        self._passes = 0
         # A timer and not the first pass decides when to appear: a pass may take minutes.
         self._timer = threading.Timer(_PATIENCE_SECONDS, self._bar.start)
         self._timer.daemon = True
@@ -105,6 +107,12 @@ class FitProgress:
             self._timer.join()
             self._bar.stop()
 
+    def pause(self) -> None:
+        """Show nothing from now on until something has happened: somebody is asked a question."""
+        if self._shown:
+            self._timer.cancel()
+            self._bar.stop()
+
     def seen(self, rows: int) -> None:
         """So many rows of this pass have been read."""
         self._bar.tasks[0].fields["rows"] = f"{rows:,} rows"
@@ -114,7 +122,8 @@ class FitProgress:
         self._bar.update(self._task, description=description, completed=done)
 
     def watch(self, stage: Stage, release: Release[Any]) -> None:
-        """A pass is over."""
+        """A pass over the rows is over."""
         iteration = re.search(r"(\d+)$", stage.name)
-        done = int(iteration[1]) if iteration else 0
-        self._bar.update(self._task, description=stage.name, completed=done, remark=stage.progress)
+        done, self._passes = int(iteration[1]) if iteration else 0, self._passes + 1
+        said = f"pass {self._passes}: {stage.name}"
+        self._bar.update(self._task, description=said, completed=done, remark=stage.progress)

@@ -16,8 +16,8 @@ from ..core import Block, Release, Scratch
 from ..data import Policy, open_table
 from ..data.mixed import open_columns
 from ..linalg import Array
+from ..models.table_mixture.picture import Shares, draw_tables
 from ..models.table_mixture.tables import TablesQuery
-from ..report import Shares, draw_tables
 from ..schema import Schema
 from .fit import as_table
 

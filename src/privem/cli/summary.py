@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,7 +16,9 @@ from sklearn.utils import get_tags
 from ..audit.report import AuditReport, Finding
 from ..declaration import Declaration
 from ..demo import Demo
-from .console import aligned, emit_json, note, numbers, remarks, show, table_of, with_error
+from ..report.numbers import with_error
+from ..selection.result import Outcome
+from .console import aligned, emit_json, note, numbers, remarks, show, table_of
 
 if TYPE_CHECKING:
     from .fit import Request
@@ -45,7 +47,7 @@ def summary_of(
         "model": model.command,
         "columns": estimator._names(),
         **({"target": request.target} if request.target else {}),
-        "components": request.given.get("components"),
+        "components": _count(request, estimator),
         "private": not request.exact,
         "epsilon": estimator.epsilon,
         "delta": None if request.exact else estimator.delta,
@@ -67,6 +69,12 @@ def summary_of(
     errors = {name.rstrip("_"): error for name, error in estimator.uncertainty().items()}
     found = {name: _plain(errors[name]) for name in summary["parameters"] if name in errors}
     return summary | {"uncertainty": found, "privacy": estimator.privacy_.to_dict()}
+
+
+def _count(request: Request, estimator: Any) -> int | None:
+    """How many components were asked for; of several, how many were chosen."""
+    count = request.given.get("components")
+    return getattr(estimator, str(request.model.count)) if isinstance(count, range) else count
 
 
 def _plain(value: Any) -> Any:
@@ -115,11 +123,18 @@ def _describe(estimator: Any, model: Declaration, summary: dict[str, Any]) -> li
         cells = numbers(corner, labels, table.columns, table.rows, around)
         said = f"{table.caption.rstrip(':')}{'' if around is None else _ERRORS}:"
         pieces += [f"{said}\n", *cells, ""]
+    if "candidates" in summary:
+        pieces += ["Numbers of components:\n", *_candidates(summary["candidates"]), ""]
     pieces.append(Text(summary["statement"]))
     mapped = not (model.categories or model.schema or get_tags(estimator).input_tags.allow_nan)
     if "parties" in summary and mapped and summary["private"]:  # whether there are any is not said
         pieces.append(Text("Missing values, if there are any, counted as the lower bound."))
     return pieces
+
+
+def _candidates(candidates: Sequence[Mapping[str, Any]]) -> list[str]:
+    """What became of each of several numbers of components."""
+    return [f"  {Outcome(**each)}" for each in candidates]
 
 
 def _bounds(estimator: Any) -> str:
@@ -186,6 +201,21 @@ def _fold(alike: list[Finding]) -> list[Finding]:
     between = " to ".join(dict.fromkeys(f"{f(multipliers):.6g}" for f in (min, max)))
     detail = f"{len(alike)} releases, multipliers {between} (each: --json)"
     return [Finding(f"{alike[0].name} to {last}", True, detail)]
+
+
+def demo_summary(demo: Demo) -> dict[str, Any]:
+    """What a demonstration found, as JSON values."""
+    scores = {"exact": demo.exact, "private": demo.private, "single": demo.single}
+    return {
+        "rows": demo.rows,
+        "held_out": demo.held_out,
+        "scores": scores,
+        "distances": {"columns": demo.columns, "pairs": demo.pairs},
+        "statement": str(demo.model.privacy_),
+        "privacy": demo.model.privacy_.to_dict(),
+        "files": {name: str(path) for name, path in demo.files.items()},
+        "remark": demo.remark,
+    }
 
 
 def describe_demo(demo: Demo) -> list[RenderableType]:
