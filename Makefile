@@ -11,7 +11,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 demo: .venv/.installed-demo
 	$(BIN)/privem demo --out demo
 
-test: .venv/.installed-dev
+test: .venv/.installed-dev .venv/.installed-axe
 	$(BIN)/python -m pytest -q -n 2
 
 test-slow: .venv/.installed-dev
@@ -42,6 +42,11 @@ clean:
 .venv/.installed-demo: .venv/.pip pyproject.toml src/privem/__init__.py
 	$(BIN)/python -m pip install -q -e ".[plot]"
 	touch $@
+
+# What checks how readable pages are. Without npm, or its registry, that check is left out.
+.venv/.installed-axe: .venv/.pip
+	@if npm install --silent --no-save --prefix .venv axe-core@4.14.0; then touch $@; \
+	else echo "axe-core could not be installed: pages are not checked by it"; fi
 
 .venv/.installed-dev: .venv/.pip pyproject.toml src/privem/__init__.py
 	$(BIN)/python -m pip install -q -e ".[all]" --group test --group check

@@ -1,6 +1,8 @@
 """Shared by all tests: reproducible hypothesis runs, and the folder of real data."""
 
 import os
+import shutil
+from contextlib import nullcontext
 from pathlib import Path
 
 import numpy as np
@@ -18,12 +20,58 @@ settings.register_profile(
 )
 settings.load_profile("privem")
 
+# Nobody's budget is spent by tests.
+os.environ.pop("PRIVEM_LEDGER", None)
+os.environ["PRIVEM_CONFIG"] = ""  # a privem.toml above the tests is somebody's own
+
 ROOT = Path(__file__).resolve().parents[1]
+# The browser that tests of pages open, and what checks how readable they are.
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+AXE = Path(os.environ.get("PRIVEM_AXE", ROOT / ".venv/node_modules/axe-core/axe.min.js"))
+
+
+def postgresql_programs() -> Path | None:
+    """The folder of PostgreSQL's programs, if it is installed; Debian has it outside of PATH."""
+    found = shutil.which("initdb")
+    folders = [Path(found).parent] if found else []
+    folders += sorted(each.parent for each in Path("/usr/lib/postgresql").glob("*/bin/initdb"))
+    return folders[-1] if folders else None
+
+
+def pytest_terminal_summary(terminalreporter) -> None:
+    if postgresql_programs() is None:
+        terminalreporter.line("PostgreSQL is not installed: tests of ledgers in it were skipped")
+    if CHROMIUM is None:
+        terminalreporter.line("Chromium is not installed: tests of pages in it were skipped")
+    elif not AXE.exists():
+        terminalreporter.line("axe-core is not installed: pages were not checked by it")
+
+
+@pytest.fixture(autouse=True)
+def _no_forecasts(request, monkeypatch) -> None:
+    """Tests of the command line fit tiny data: the forecast would refuse them.
+
+    Those of forecasts themselves say ``FORECASTS = True``.
+    """
+    module = request.module
+    if hasattr(module, "CliRunner") and not getattr(module, "FORECASTS", False):
+        from privem.cli.planning import Foresight
+
+        monkeypatch.setattr(Foresight, "watching", lambda *arguments: nullcontext())
 
 
 @pytest.fixture(scope="session")
 def root() -> Path:
     return ROOT
+
+
+@pytest.fixture(scope="session")
+def postgresql_folder() -> Path:
+    """PostgreSQL's programs."""
+    found = postgresql_programs()
+    if found is None:
+        pytest.skip("PostgreSQL is not installed")
+    return found
 
 
 def _real(name: str) -> pl.DataFrame:

@@ -96,9 +96,9 @@ def test_the_picture_is_a_picture(demo):
             assert 0.02 < (panel < 0.9).mean() < 0.9
             assert len(np.unique(panel.round(2))) > 30
     # Every component's colour is there.
-    from privem.report.pairs import _COLOURS
+    from privem.report.shapes import COLOURS
 
-    for colour in _COLOURS[:5]:
+    for colour in COLOURS[:5]:
         wanted = np.array([int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)])
         assert (np.abs(pixels[..., :3] - wanted).max(axis=2) < 0.02).sum() > 100
 
@@ -116,7 +116,8 @@ def test_without_matplotlib_all_but_the_picture(tmp_path, monkeypatch):
     assert not list(tmp_path.glob("*.png"))
 
 
-def test_progress_names_every_step(tmp_path):
+def test_progress_names_every_step(tmp_path, monkeypatch):
+    monkeypatch.setenv("PRIVEM_LEDGER", "lost.db")  # people who do not exist need no budget
     said = []
     run_demo(tmp_path, rows=300, say=said.append)
     text = "".join(said)

@@ -34,6 +34,9 @@ def prose(page: Path) -> str:
         "docs/tables.md",
         "docs/adding-a-model.md",
         "docs/federation.md",
+        "docs/ledger.md",
+        "docs/report.md",
+        "docs/planning.md",
     ],
 )
 def test_examples_run(

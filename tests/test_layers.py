@@ -10,8 +10,10 @@ LEVELS = {
     "files": 0,
     "linalg": 0,
     "kernels": 0,
+    "settings": 0,
     "core": 1,
     "declaration": 1,
+    "families": 1.1,  # made-up records that declarations are drawn from
     "noise": 2,
     "accounting": 2,
     "data": 2,
@@ -27,16 +29,18 @@ LEVELS = {
     "norms": 2.65,  # replaces the bounds of a ground
     "local": 2.6,
     "ledger": 3,
+    "report": 3.5,  # shows models by what they say of themselves, and imports none
     "fit": 4,
     "estimator": 4,
     "models": 4,
     "federation": 4,
+    "selection": 4.5,
     "sources": 5,
     "cli": 5,
-    "report": 5,
     "datasets": 5,
     "demo": 5,
     "audit": 5,
+    "planning": 5,
     "experiments": 5,
 }
 # The ground floor is one unit, and so is the top; in between siblings do not know each other.
@@ -44,7 +48,7 @@ SIBLINGS_MAY = {0, 4, 5}
 # The loop knows the vocabulary and nothing else.
 ONLY = {"run": {"core"}}
 HEAVY = {"matplotlib", "dask", "tenseal", "flwr", "torch", "cupy", "psycopg", "opendp"}
-HEAVY |= {"cryptography", "openfhe"}
+HEAVY |= {"cryptography", "openfhe", "sqlalchemy"}
 
 
 def _imports(tree: ast.AST, package: str) -> Iterator[tuple[str, int]]:
@@ -169,3 +173,10 @@ def test_a_planted_violation_is_caught(path, text, complaint):
 )
 def test_what_is_allowed_passes(path, text):
     assert violations(Path(path), text) == []
+
+
+def test_no_file_is_long(root):
+    files = (root / "src").rglob("*.py")
+    lengths = {path: len(path.read_text("utf-8").splitlines()) for path in files}
+    assert len(lengths) > 200
+    assert [path for path, length in lengths.items() if length > 400] == []

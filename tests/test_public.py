@@ -12,13 +12,19 @@ from privem.declaration import declarations
 # The public names that are not models; those are what their folders declare.
 OTHERS = {
     "BoundsNotFound",
+    "Budget",
+    "BudgetExceeded",
+    "Ledger",
+    "LedgerError",
     "ModelFileError",
     "PrivacyCompositionWarning",
     "PrivateMean",
     "Schema",
     "load",
+    "plan",
     "private_mean",
     "private_scores",
+    "select",
 }
 MODELS = sorted(each.name for each in declarations())
 NAMES = {*OTHERS, *MODELS}

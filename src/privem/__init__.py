@@ -13,6 +13,10 @@ if TYPE_CHECKING:
     from .estimator.store import ModelFileError as ModelFileError
     from .estimator.store import load as load
     from .estimator.warnings import PrivacyCompositionWarning as PrivacyCompositionWarning
+    from .ledger.budget import Budget as Budget
+    from .ledger.budget import LedgerError as LedgerError
+    from .ledger.ledger import Ledger as Ledger
+    from .meter import BudgetExceeded as BudgetExceeded
     from .models.categorical_mixture.estimator import CategoricalMixture as CategoricalMixture
     from .models.factor_analysis.estimator import FactorAnalysis as FactorAnalysis
     from .models.gaussian_mixture.estimator import GaussianMixture as GaussianMixture
@@ -30,18 +34,26 @@ if TYPE_CHECKING:
     )
     from .models.table_mixture.estimator import TableMixture as TableMixture
     from .parameters import BoundsNotFound as BoundsNotFound
+    from .planning.plan import plan as plan
     from .schema import Schema as Schema
+    from .selection.select import select as select
 else:
     # Where public names that are not models come from. Models are found in their folders.
     _HOMES = {
         "BoundsNotFound": "parameters",
+        "Budget": "ledger.budget",
+        "BudgetExceeded": "meter",
+        "Ledger": "ledger.ledger",
+        "LedgerError": "ledger.budget",
         "ModelFileError": "estimator.store",
         "PrivacyCompositionWarning": "estimator.warnings",
         "PrivateMean": "models.mean.estimator",
         "Schema": "schema",
         "load": "estimator.store",
+        "plan": "planning.plan",
         "private_mean": "models.mean.estimator",
         "private_scores": "estimator.score",
+        "select": "selection.select",
     }
 
     def _homes():

@@ -105,12 +105,15 @@ class Allowance:
         """Calibrate the noise of all parts at once."""
 
         def event(base: float) -> Event:
-            found = [_event(part, base) for part in parts]
-            return compose(*found, Failure(failure)) if failure else compose(*found)
+            return _whole(parts, base, failure)
 
         # A hair less than the budget: sharing it out anew rounds, and the meter forgives nothing.
         base = calibrate(event, epsilon * _HAIR, delta, accountant)
         return cls(tuple(parts), base, neighbours, failure, entropy, adaptive)
+
+    def event(self) -> Event:
+        """What all parts cost together."""
+        return _whole(self.parts, self.base, self.failure)
 
     def multiplier(self, name: str, releases: float | None = None) -> float:
         """Noise multiplier of one release of a part.
@@ -152,6 +155,11 @@ class Allowance:
     def noise(self, name: str, rows: float, releases: float | None = None) -> Discrete:
         """The noise of one release of a part."""
         return Discrete(self.multiplier(name, releases), self.neighbours, rows, self.entropy)
+
+
+def _whole(parts: Sequence[Part], base: float, failure: float) -> Event:
+    found = [_event(part, base) for part in parts]
+    return compose(*found, Failure(failure)) if failure else compose(*found)
 
 
 def _event(part: Part, base: float) -> Event:

@@ -40,6 +40,60 @@ class Example:
 
 
 @dataclass(frozen=True)
+class Public:
+    """What a plan knows of data that nobody has looked at.
+
+    Parameters
+    ----------
+    records : int
+        How many records to make up.
+    features, components : int
+    separation : float
+        How far apart components are, in standard deviations within one.
+    categories : int
+        Of a column of categories that are not given.
+    arguments : mapping
+        Those of the estimator.
+    """
+
+    records: int
+    features: int
+    components: int
+    separation: float
+    categories: int
+    arguments: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class MadeUp:
+    """Made-up records for a rehearsal (:mod:`privem.planning`), drawn from public numbers alone.
+
+    Parameters
+    ----------
+    data : tuple of arrays or frames
+        X, or X and y.
+    alone : float
+        The score of a record that one has without any data, from the bounds alone.
+    arguments : mapping
+        Of every fit.
+    instead : mapping
+        Of private fits, where the estimator has one of its own for its own data: bounds, ...
+    sizes : mapping
+        What noise on an attribute is measured in, if not the size of its numbers.
+    exact : float, optional
+        The score of a record under the law that it was drawn from, where that is compared with in
+        place of an exact fit.
+    """
+
+    data: tuple[Any, ...]
+    alone: float
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+    instead: Mapping[str, Any] = field(default_factory=dict)
+    sizes: Mapping[str, float] = field(default_factory=dict)
+    exact: float | None = None
+
+
+@dataclass(frozen=True)
 class AuditCase:
     """Where fits of a model are weakest: two neighbouring data sets in [-1, 1]^d.
 
@@ -146,6 +200,13 @@ class Declaration:
         cluster, and a record at the other end.
     own_example : callable, optional
         Gives the :class:`Example`; by default two groups of records.
+    own_family : callable, optional
+        Makes up records (:class:`MadeUp`) from what is :class:`Public` and a random generator, for
+        plans; by default groups, classes or lines (:mod:`privem.families`).
+    rehearsed : int, optional
+        How many made-up records a rehearsal has, where it is not the usual number.
+    rehearsals : int
+        How many rehearsals a plan has, unless another number is asked for.
     options : tuple of str
         Parameters that no other model has and that the command line should offer, as ``--name``
         with the first sentence of the docstring. Parameters that models share are known there.
@@ -171,6 +232,9 @@ class Declaration:
     queries: tuple[str, ...] = ()
     audit_case: Callable[[Any], AuditCase] = lambda s: AuditCase(s.cluster, [1.0], [-1.0])
     own_example: Callable[[], Example] | None = None
+    own_family: Callable[[Public, Any], MadeUp] | None = None
+    rehearsed: int | None = None
+    rehearsals: int = 7
     options: tuple[str, ...] = ()
     results: tuple[str, ...] = ()
     figures: Callable[[Any, float | None], dict[str, Any]] = _mean_log_likelihood
@@ -240,3 +304,19 @@ def declarations() -> tuple[Declaration, ...]:
 def declared(name: str) -> Declaration:
     """The declaration of the model of this name."""
     return next(each for each in declarations() if each.name == name)
+
+
+def declaration_of(model: Any) -> Declaration:
+    """What the kind of an estimator declares; of a class that nobody declared, its name alone.
+
+    Examples
+    --------
+    >>> from privem import KMeans
+    >>> class Mine(KMeans): ...
+    >>> declaration_of(Mine()).name, declaration_of("a text").name
+    ('KMeans', 'str')
+    """
+    known = {each.name: each for each in declarations()}
+    kinds = [known[kind.__name__] for kind in type(model).__mro__ if kind.__name__ in known]
+    name = type(model).__name__
+    return kinds[0] if kinds else Declaration(name, type(model).__module__, name, name)

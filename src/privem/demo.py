@@ -22,7 +22,8 @@ from .linalg import Array
 from .models.gaussian_mixture.estimator import GaussianMixture
 from .models.table_mixture.estimator import TableMixture
 from .models.table_mixture.imputing import known_cells
-from .report import MissingExtra, Shares, draw_pairs, draw_tables, write_records
+from .models.table_mixture.picture import Shares, draw_tables
+from .report import MissingExtra, draw_pairs, write_records
 from .schema import Schema
 
 COMPONENTS, EPSILON = 5, 1.0
@@ -132,7 +133,11 @@ def run_demo(
 
     def private(components: int) -> GaussianMixture:
         mixture = GaussianMixture(
-            components, epsilon=EPSILON, bounds=_LIMITS, random_state=random_state
+            components,
+            epsilon=EPSILON,
+            bounds=_LIMITS,
+            random_state=random_state,
+            ledger=False,  # these people need no budget
         )
         return mixture.fit(files["people"])
 
@@ -149,7 +154,9 @@ def run_demo(
     mixed = _mixed(people, np.random.default_rng(random_state))
     write_records(files["table"], mixed.columns, rows, [mixed])
     with step("fit a table with categories, gaps and dates"):
-        table = TableMixture(schema=_SCHEMA, epsilon=EPSILON, random_state=random_state)
+        table = TableMixture(
+            schema=_SCHEMA, epsilon=EPSILON, random_state=random_state, ledger=False
+        )
         table.fit(files["table"])
     with step(f"draw {rows:,} rows of a synthetic table"):
         drawn = table.sample_frame(rows)

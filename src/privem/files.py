@@ -73,7 +73,7 @@ def write_whole(path: str | os.PathLike[str], *, secret: bool = False) -> Iterat
         temporary = _beside(target, secret)
         try:
             yield temporary
-            _synchronise(temporary)
+            synchronise(temporary)
             if not secret:
                 mask = os.umask(0)
                 os.umask(mask)
@@ -82,7 +82,7 @@ def write_whole(path: str | os.PathLike[str], *, secret: bool = False) -> Iterat
         finally:
             temporary.unlink(missing_ok=True)
         if secret:
-            _synchronise(target.parent)
+            synchronise(target.parent)
 
 
 def write_secret(path: Path, content: bytes) -> None:
@@ -141,7 +141,7 @@ def _beside(target: Path, secret: bool) -> Path:
     return Path(name)
 
 
-def _synchronise(path: Path) -> None:
+def synchronise(path: Path) -> None:
     """Wait until a file or a folder is on the disk."""
     handle = os.open(path, os.O_RDONLY)
     try:

@@ -10,29 +10,41 @@ An estimator says what to do, in a few methods, and this module does it, exactly
                                            estimator._set_private; the statement, privacy_
 
 :func:`fund` and :func:`pay` are the only way from a private plan to a result: estimators,
-``private_mean`` and ``private_score`` all go through them.
+``private_mean`` and ``private_score`` all go through them. Between the two stands
+:func:`entered`, which has the data set's ledger, if there is one, reserve the cost.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import os
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
 
 from .budget import Funded, PrivatePlan, Terms
-from .core import Plan, Release, Source, Stage
+from .core import Release, Source, Stage
+from .data.frame import FrameKind
 from .data.sums import effective_threads, one_blas_thread
+from .data.values import is_frame
 from .estimator.uncertainty import Played
-from .estimator.warnings import advise, at_end, count_fit
-from .local import Rounds
+from .estimator.warnings import advise, advise_at_end, at_end, count_fit
+from .ledger import Asked, Entry, LedgerError, open_ledger
+from .local import OnDevices, Rounds
 from .meter import Meter, Statement
 from .parameters import BoundsNotFound, check_all_sizes
-from .run import Tape, run
+from .run import Charge, Tape, run
+from .settings import FILE as SETTINGS_FILE
+from .settings import VARIABLE as CONFIG
+from .settings import current_settings
 
 Result = TypeVar("Result")
 Watch = Callable[[Stage, Release[Any]], None]
 
+# The environment variable that names the ledger of fits that are given none.
+LEDGER = "PRIVEM_LEDGER"
 # Whoever publishes a few records at random keeps every promise with a delta above this.
 _LARGE_DELTA = 1e-2
 # What fits set besides the model's own parameters, and another kind of fit must not leave behind.
@@ -55,8 +67,14 @@ def fit(estimator: Any, X: Any, y: Any, sample_weight: Any, groups: Any) -> None
             if estimator.epsilon is not None:
                 # Numbers that sums over records cannot be computed with.
                 check_all_sizes(estimator.get_params(deep=False))
+            elif estimator.ledger is not None and estimator.ledger is not False:
+                raise ValueError(
+                    "an exact fit (epsilon=None) has no finite cost that a ledger could be charged"
+                )
             estimator._check_parameters()
             table = estimator._open_table(X, y, sample_weight, groups)
+            # Tables that the model returns are of the same kind.
+            estimator._frame = FrameKind.of(X) if is_frame(X) else None
             (fit_exactly if estimator.epsilon is None else fit_privately)(estimator, table)
     except BaseException:
         # All but the lineage: what was spent before the failure stays counted.
@@ -85,25 +103,28 @@ def fit_privately(estimator: Any, table: Any) -> None:
     terms, people, local = estimator._terms(), table.people, estimator._local
     plan = estimator._private_plan(table, terms)
     funded, meter = fund(plan, terms, table.rows.n_features if local else None)
-    count_fit(estimator)
-    forget(estimator, (*_PRIVATE, *_EXACT))
-    tape = Tape()
-    with estimator._progress(), tape.recording(table.source(estimator.n_jobs)) as source:
-        result = pay(funded, meter, source, estimator._watch)
-    estimator.structure_ = result.structure
-    estimator._set_private(result)
-    estimator._played = Played(funded, tape)
-    known = {**people.public(terms.neighbours), **estimator._known(plan, terms)}
-    known |= limits(terms, people.weighted) | estimator._known_types()
-    trust = "local" if local else "central"
-    statement = Statement.of(meter, people.unit, terms.neighbours, known, trust=trust)
-    estimator.privacy_ = people.signed(statement)
+    if estimator._before is not None:
+        estimator._before(plan.preamble.count)
+    tape, trust = Tape(), "local" if local else "central"
+    asked = asking(type(estimator).__name__, plan, terms, people.unit, trust)
+    with entered(estimator.ledger, asked, funded, meter) as entry:
+        count_fit(estimator)
+        forget(estimator, (*_PRIVATE, *_EXACT))
+        with estimator._progress(), tape.recording(table.source(estimator.n_jobs)) as source:
+            result = pay(funded, meter, source, estimator._watch, entry)
+        estimator.structure_ = result.structure
+        estimator._set_private(result)
+        estimator._played = Played(funded, tape)
+        known = {**people.public(terms.neighbours), **estimator._known(plan, terms)}
+        known |= limits(terms, people.weighted) | estimator._known_types()
+        statement = Statement.of(meter, people.unit, terms.neighbours, known, trust=trust)
+        estimator.privacy_ = settle(entry, people.signed(statement))
     estimator._advise()
 
 
 def fund(
     plan: PrivatePlan[Result], terms: Terms, device: int | None = None
-) -> tuple[Plan[Result], Meter]:
+) -> tuple[Funded[Result] | OnDevices[Result], Meter]:
     """Share the budget out over a plan's parts; the plan with its noise, and a meter for it.
 
     ``device``: the columns of a person's record, where people's own devices add the noise; every
@@ -122,12 +143,101 @@ def fund(
     return Funded(plan, terms.allowance(parts, counted)), terms.meter(counted)
 
 
-def pay(funded: Plan[Result], meter: Meter, source: Source, watch: Watch | None = None) -> Result:
+def asking(name: str, plan: PrivatePlan[Any], terms: Terms, unit: str, trust: str) -> Asked:
+    """What a ledger remembers of a fit that begins."""
+    releases = tuple(part.name for part in plan.parts())
+    return Asked(name, releases, terms.epsilon, terms.delta, terms.neighbours, unit, trust)
+
+
+@contextmanager
+def entered(
+    ledger: Any, asked: Asked, funded: Funded[Any] | OnDevices[Any], meter: Meter
+) -> Iterator[Entry | None]:
+    """Reserve the cost of a fit in its ledger; no entry, where it has none (or ``False``).
+
+    It is on the disk before any row enters a sum. A fit that fails gives back what it has not used.
+    """
+    named = ledger_of(ledger)
+    if named is None:
+        yield None
+        return
+    book = open_ledger(named)
+    try:
+        entry = book.reserve(asked, funded.allowance, meter)
+        try:
+            yield entry
+        except BaseException as error:
+            try:
+                entry.failed()
+            except LedgerError as problem:
+                error.add_note(_unchanged(entry, problem))
+            raise
+    finally:
+        if book is not named:
+            book.close()
+
+
+def ledger_of(given: Any) -> Any:
+    """The ledger of a fit: the one it is given, else that of the environment, else of a file.
+
+    ``False`` is none, and an empty variable says that there is none. Whether a file that lies above
+    holds here is for :mod:`privem.settings` to say.
+    """
+    if given is not None:
+        return None if given is False else given
+    named, file = os.environ.get(LEDGER), os.environ.get(CONFIG)
+    if named is None and (file or (file is None and _lies_above(SETTINGS_FILE))):
+        settings = current_settings()
+        named = settings.ledger
+        if settings.path is None:
+            advise(
+                f"a {SETTINGS_FILE} lies above this folder, but outside of its repository or home: "
+                f"the ledger that it may name is not charged. Name the file in {CONFIG}, or set "
+                "that to nothing"
+            )
+    return named or None
+
+
+def _lies_above(name: str) -> bool:
+    try:
+        here = Path.cwd()
+    except FileNotFoundError:  # the current folder was removed
+        return False
+    return any(os.path.exists(folder / name) for folder in (here, *here.parents))
+
+
+def settle(entry: Entry | None, statement: Statement) -> Statement:
+    """The statement of a fit that has ended, which its ledger hears of."""
+    if entry is None:
+        return statement
+    signed = entry.sign(statement)
+    try:
+        entry.released(signed)
+    except LedgerError as problem:
+        # It changes nothing about the fit: all is reserved already.
+        advise_at_end(_unchanged(entry, problem))
+    return signed
+
+
+def _unchanged(entry: Entry, problem: LedgerError) -> str:
+    """What became of an entry whose outcome could not be written."""
+    number = entry.row.sequence
+    return f"{problem}. Entry {number} of the ledger stays as it is, and counts in full"
+
+
+def pay(
+    funded: Funded[Result] | OnDevices[Result],
+    meter: Meter,
+    source: Source,
+    watch: Watch | None = None,
+    entry: Entry | None = None,
+) -> Result:
     """Carry out what :func:`fund` has prepared; the meter prices each stage before it runs."""
+    charge: Charge = meter if entry is None else entry
     try:
         # A caller's np.seterr(all="raise") must not end a fit that is being paid for.
         with np.errstate(divide="warn", over="warn", under="ignore", invalid="warn"):
-            return run(funded, source, watch, meter)
+            return run(funded, source, watch, charge)
     except BoundsNotFound as problem:
         raise problem.costing(meter.spent if meter.releases else 0.0, meter.delta) from None
 

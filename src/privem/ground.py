@@ -24,6 +24,8 @@ from .parameters import Wanted
 from .run import given, held
 
 State = TypeVar("State")
+# Why a mixture is ruled out before it is fitted.
+ALL_ALIKE = "noise hides any mixture: all components would be the same"
 _COUNT_SHARE = 0.01
 # A count this many deviations of its noise high is of records.
 _EVIDENCE = 2.0
@@ -128,6 +130,8 @@ class Preamble:
         Bounds that are known where others have to be found: NaN where not.
     give : str
         What messages call the parameter that gives bounds.
+    laid : Ground or None
+        What another plan has released already, about the same records: nothing is released again.
     """
 
     d: int
@@ -141,6 +145,7 @@ class Preamble:
     names: Sequence[str] = ()
     known: tuple[Array, Array] | None = None
     give: str = "bounds="
+    laid: Ground | None = None
 
     @classmethod
     def of(
@@ -178,11 +183,16 @@ class Preamble:
 
     def parts(self) -> list[Part]:
         """The parts of the allowance spent here."""
+        if self.laid is not None:
+            return []
         parts = [] if self.count is not None else [Part("count", _COUNT_SHARE, [(self.kind, 1)])]
         return parts if self.region is not None else parts + box_parts(self.d)
 
     def stages(self, allowance: Allowance) -> Generator[Stage, Release[Any], Ground]:
         """Generate the stages."""
+        if self.laid is not None:
+            region = self.region or Region.box(*self.laid.region.sides, self.isotropic)
+            return replace(self.laid, region=region, allowance=allowance)
         count, rows, deviation, excess = self.count, self.count, 0.0, 1.0
         if count is None or rows is None:
             noise = allowance.noise("count", MOST_ROWS if self.limit is None else self.limit)

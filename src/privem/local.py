@@ -277,6 +277,12 @@ class OnDevices(Generic[Result]):
     noise: Discrete
     n_features: int
 
+    @property
+    def allowance(self) -> Allowance:
+        """What a person's one message may cost."""
+        part = Part("message", 1.0, [("gaussian", 1)])
+        return Allowance((part,), self.noise.multiplier, self.noise.neighbours)
+
     def stages(self) -> Generator[Stage, Release[Any], Result]:
         """Generate the stages."""
         inner = self.plan.stages()

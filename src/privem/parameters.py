@@ -23,10 +23,23 @@ from .linalg import LARGEST, SMALLEST, Array
 TARGET = "the target"
 
 
+def said(value: Any) -> str:
+    """A value as an error shows it; of what may hold records, only what it is.
+
+    Examples
+    --------
+    >>> said("a"), said(0.5), said([1, 2])
+    ("'a'", '0.5', 'a list')
+    """
+    if value is None or isinstance(value, str | Real):
+        return repr(value)
+    return f"a {type(value).__name__}"
+
+
 def check_int(name: str, value: Any, low: int) -> int:
     """An integer of at least ``low``."""
     if isinstance(value, bool) or not isinstance(value, Integral):
-        raise TypeError(f"{name} must be an integer, got {value!r}")
+        raise TypeError(f"{name} must be an integer, got {said(value)}")
     if value < low:
         raise ValueError(f"{name} must be at least {low}, got {value}")
     return int(value)
@@ -43,7 +56,7 @@ def check_samples(n_samples: Any) -> int:
 def check_float(name: str, value: Any, low: float, strict: bool = False) -> float:
     """A finite number of at least (or, if strict, above) ``low``."""
     if isinstance(value, bool) or not isinstance(value, Real):
-        raise TypeError(f"{name} must be a number, got {value!r}")
+        raise TypeError(f"{name} must be a number, got {said(value)}")
     number = float(value)
     if not math.isfinite(number) or number < low or (strict and number == low):
         least = f"{'above' if strict else 'at least'} {low}"

@@ -232,6 +232,13 @@ class Schema:
         """The schema of some of the columns, in this order."""
         return self._with([self[name] for name in names])
 
+    def without(self, names: Iterable[str]) -> Schema:
+        """The schema with some of the columns left out on purpose."""
+        aside = list(names)
+        made = self.select(name for name in self.names if name not in aside)
+        made._set(made.columns, (*self.skipped, *aside), made.constraints)
+        return made
+
     def for_types(self, types: Mapping[str, Any]) -> Schema:
         """The schema for a table whose columns have these (polars) types.
 

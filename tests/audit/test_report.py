@@ -52,7 +52,8 @@ def test_attacks_have_the_weak_points():
     } <= names
 
 
-def test_the_library_passes_its_own_audit():
+def test_the_library_passes_its_own_audit(monkeypatch):
+    monkeypatch.setenv("PRIVEM_LEDGER", "lost.db")  # people who do not exist need no budget
     report = self_audit(["KMeans"], draws=100, fits=4)
     assert report.passed, report
     assert len(report.findings) > 40

@@ -131,9 +131,9 @@ def test_numbers_in_frames_are_taken_as_in_arrays(name, frame, numbers):
     assert np.isfinite(GaussianMixture(2, **PRIVATE).fit(frame).means_).all()
     assert Party(frame, "north").columns == ("a", "b")
     assert list(before.dtypes) == list(frame.dtypes)
-    kinds = model.sample_frame(3).schema
+    kinds = model.sample_frame(3, library="polars").schema
     assert kinds["b"] == pl.Float64
-    assert kinds["a"] == (pl.Int64 if name == "categories" else pl.Float64)
+    assert kinds["a"] == pl.Float64
     with_target = RegressionMixture(1, epsilon=None).fit(frame, "b")
     np.testing.assert_allclose(
         with_target.coef_,
@@ -254,3 +254,11 @@ def test_a_mask_means_missing():
     )
     party = Party(masked, "north")
     assert np.isnan(next(party._rows.blocks(9)).X[7, 1])
+
+
+@pytest.mark.parametrize("values", [[1, 2, 3], [1, 2, 2.5]])
+def test_the_type_of_pandas_categories_says_nothing_of_values(values):
+    frame = pandas.DataFrame({"a": pandas.Series(values * 40, dtype=object).astype("category")})
+    model = GaussianMixture(1, bounds=5.0).fit(frame)
+    assert model.feature_types_in_ == ["float64"]
+    assert model.sample_frame(3, library="polars").schema["a"] == pl.Float64

@@ -155,7 +155,7 @@ def test_other_files_are_refused_with_the_reason(saved, tmp_path):
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"version": 4}, ["version 4", "upgrade privem"]),
+        ({"version": 5}, ["version 5", "upgrade privem"]),
         ({"version": "1"}, ["version '1'"]),
         ({"version": None}, ["version None"]),
         ({"kind": "Oracle"}, ["unknown kind 'Oracle'"]),

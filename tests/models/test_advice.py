@@ -90,14 +90,21 @@ def test_alike_is_within_two_standard_errors() -> None:
             self.rates_ = np.array([[1.0], [2.0], [2.0]])
             self.tables_ = [np.zeros((3, 1)), np.zeros((3, 2))]
             self._errors = errors
+            self._parts = "components"
+            self._apart: tuple[str, ...] = ()
+            self._nearby: np.ndarray | None = None
+
+        def _near(self) -> np.ndarray | None:
+            return self._nearby
 
         def _rough_errors(self, draws: int) -> dict[str, object]:
             zeros = [np.zeros((3, 1)), np.zeros((3, 2))]
             return {"rates_": np.full((3, 1), self._errors), "tables_": zeros}
 
     def said(model: Model, *names: str, near: np.ndarray | None = None) -> list[str]:
+        model._apart, model._nearby = names, near
         with at_end() as waiting:
-            say_alike(model, "components", names, near)
+            say_alike(model)
         return [message for message, _ in waiting]
 
     # Their difference, one, is 2.2 standard errors of it, and 1.8.

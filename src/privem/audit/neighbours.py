@@ -53,6 +53,8 @@ class Dataset:
         X, y = self.X, None
         if get_tags(estimator).target_tags.required:
             X, y = X[:, :-1], X[:, -1]
+        if estimator.ledger is None:
+            estimator.set_params(ledger=False)  # these people need no budget
         return estimator.fit(X, y, sample_weight=self.weight, groups=self.groups)
 
 

@@ -13,7 +13,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from .files import NULLS, found_files, read_file, scan_csv
+from .files import NULLS, found_files, named_columns, read_file, scan_csv
 from .header import Header, refuse_header
 from .lazy import reading
 from .persons import identifiers
@@ -237,7 +237,7 @@ def read_categories(
     path: Path,
     *,
     columns: Sequence[str] | None = None,
-    without: str | None = None,
+    without: str | Sequence[str] | None = None,
     weight: Any = None,
     groups: Any = None,
     private: bool = False,
@@ -252,8 +252,8 @@ def read_categories(
         A ``.csv``, ``.parquet`` or ``.npy`` file.
     columns : sequence of str, optional
         Which columns; all but the others named here by default.
-    without : str or None
-        A column to leave out.
+    without : str, sequence of str or None
+        Columns to leave out.
     weight, groups : array, column name or None
         Names become the values of those columns, which are then not among the others.
     private : bool
@@ -275,10 +275,11 @@ def read_categories(
         rows = read_file(path, header=header)  # raises for what is no such file
         if not isinstance(rows, ArrayRows):
             raise ValueError(f"{label} is a folder; categories are read from one file")
-        if columns is not None or isinstance(groups, str) or isinstance(weight, str):
+        if columns is not None or without or isinstance(groups, str) or isinstance(weight, str):
             raise ValueError(f"{label}: a .npy file has no column names")
         return rows.X, weight, groups
-    aside = [name for name in (without, weight, groups) if isinstance(name, str)]
+    left_out = named_columns(without)
+    aside = [*left_out, *(name for name in (weight, groups) if isinstance(name, str))]
     by_name = list(categories) if isinstance(categories, Mapping) else []
     frame, found = _read(path, header, [*(columns or ()), *aside, *by_name])
     for name in (*(columns or ()), *aside):

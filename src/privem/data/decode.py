@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from .categories import category_type
 from .cells import moment_dtype
 from .columns import UNITS, Category, Column, Flag, Moment, Number
+from .frame import import_pandas
 
 
 def decode(
@@ -56,10 +57,7 @@ def decode(
 
 def as_pandas(columns: Sequence[Column], frame: pl.DataFrame) -> Any:
     """A polars frame of such columns as one of pandas."""
-    try:
-        import pandas
-    except ImportError:
-        raise ImportError('library="pandas" needs pandas: pip install pandas') from None
+    pandas = import_pandas()
     made = {column.name: _pandas(pandas, column, frame[column.name]) for column in columns}
     return pandas.DataFrame(made)
 
@@ -87,16 +85,29 @@ def limits(column: Number | Moment) -> tuple[NDArray[Any], NDArray[Any]]:
 def uniform(low: NDArray[Any], most: NDArray[Any], rng: Any) -> NDArray[Any]:
     """Values between limits, both included and all equally likely; whole ones if limits are.
 
+    Others are multiples of a power of ten, of which 100 to 1000 lie between the limits: nothing is
+    known about finer digits.
+
     Examples
     --------
     >>> uniform(np.array([3, 7]), np.array([3, 7]), np.random.default_rng(0))
     array([3, 7])
+    >>> uniform(np.array([0.7, 20.0]), np.array([0.9, 30.0]), np.random.default_rng(0))
+    array([ 0.828, 22.7  ])
     """
     part = rng.random(len(low))
     if low.dtype.kind == "i":
         steps = np.floor(part * (most - low + 1.0)).astype(np.int64)
         return np.asarray(np.minimum(low + steps, most))
-    return np.asarray(np.clip(low + part * (most - low), low, most))
+    with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
+        decimals = 2 - np.floor(np.log10(most - low))
+        # Both are whole powers of ten, so that quotients are the numbers nearest to decimals.
+        up, down = 10.0 ** np.maximum(decimals, 0), 10.0 ** np.maximum(-decimals, 0)
+        first, last = np.ceil(low * up / down), np.floor(most * up / down)
+        short = (first + np.floor(part * (last - first + 1.0))) * down / up
+        # Limits that are so near each other that rounding matters have all digits.
+        sound = (low <= short) & (short <= most) & (np.maximum(-first, last) < 2.0**52)
+    return np.asarray(np.where(sound, short, np.clip(low + part * (most - low), low, most)))
 
 
 def _decoded(

@@ -40,7 +40,7 @@ def read_file(
     path: str | Path | pl.LazyFrame,
     columns: Sequence[str] | None = None,
     weight: str | NDArray[np.float64] | None = None,
-    without: str | None = None,
+    without: str | Sequence[str] | None = None,
     types: Mapping[str, str] | None = None,
     groups: str | None = None,
     target: str | None = None,
@@ -58,8 +58,8 @@ def read_file(
         Which columns, in which order. All but the weight, the groups and the target by default.
     weight : str or array, optional
         A column that holds each record's weight, or the weights themselves.
-    without : str, optional
-        A column to leave out, of whatever type: a label, say.
+    without : str or sequence of str, optional
+        Columns to leave out, of whatever type: a label, say.
     types : mapping of str to str, optional
         What synthetic records (``sample_frame``) should give back for some columns: ``"bool"``,
         ``"int64"``, ``"uint8"``, ``"float32"`` and so on. Parquet and ``.npy`` files declare types
@@ -106,13 +106,18 @@ def read_file(
     return _choose(scan, label, found, choice)
 
 
+def named_columns(names: str | Sequence[str] | None) -> list[str]:
+    """The names of one column, of several or of none."""
+    return [names] if isinstance(names, str) else list(names or ())
+
+
 @dataclass(frozen=True)
 class _Choice:
     """What to take from a table; fields as the arguments of :func:`read_file`."""
 
     columns: Sequence[str] | None
     weight: Any
-    without: str | None
+    without: str | Sequence[str] | None
     types: Mapping[str, str] | None
     groups: str | None
     target: str | None
@@ -120,7 +125,7 @@ class _Choice:
     @property
     def aside(self) -> list[str]:
         """Columns that are named for another purpose than to be fitted."""
-        named = (self.weight, self.without, self.groups, self.target)
+        named = (self.weight, *named_columns(self.without), self.groups, self.target)
         return [name for name in named if isinstance(name, str)]
 
     @property
@@ -158,7 +163,7 @@ def found_files(path: Path, label: str, header: bool | None) -> list[Path]:
 
 
 def _read_npy(path: Path, label: str, choice: _Choice) -> ArrayRows:
-    if choice.without is not None or choice.target is not None:
+    if choice.without or choice.target is not None:
         raise ValueError(f"{label}: a .npy file has no column names; slice the array")
     if choice.groups is not None:
         raise ValueError(f"{label}: a .npy file has no column to name in groups")

@@ -1,13 +1,101 @@
-"""Columns of data frames, of pandas or polars: their types, and as numbers."""
+"""Columns of data frames, of pandas or polars: their types, as numbers, and as frames again."""
 
 from __future__ import annotations
 
-from typing import Any
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .values import as_numbers, is_polars, type_name
+from .values import as_numbers, is_frame, is_polars, type_name
+
+# Types that arrays do not have: pandas' own with gaps, and categories of either library.
+_PANDAS = re.compile(r"U?Int(8|16|32|64)|Float(32|64)|boolean|string|category")
+_LETTERS = {"I": "i", "U": "u", "F": "f", "b": "b", "s": "O"}  # of pandas' own, NumPy's kinds
+_POLARS = re.compile(r"Categorical|Enum")
+
+
+@dataclass(frozen=True)
+class FrameKind:
+    """What kind of frame a table is returned as: that which was given to ``fit``.
+
+    It is the caller's choice of library and of types, and says nothing about values. (The type of
+    a pandas column of categories lists those that occur; they are not kept.)
+
+    Examples
+    --------
+    >>> import polars as pl
+    >>> kind = FrameKind.of(pl.DataFrame({"age": [31, 47]}))
+    >>> kind.frame({"age": [50]}).rows()
+    [(50,)]
+    """
+
+    library: str = "polars"
+    types: Mapping[str, str] = field(default_factory=dict)
+    """Of columns of categories, and of those with a nullable type of pandas."""
+
+    @classmethod
+    def of(cls, frame: Any) -> Self:
+        """The kind of a frame."""
+        polars = is_polars(frame)
+        types = zip(frame.columns, frame.dtypes, strict=True)
+        names = {str(name): str(dtype).partition("(")[0] for name, dtype in types}
+        kept = {
+            name: kind
+            for name, kind in names.items()
+            if (_POLARS if polars else _PANDAS).fullmatch(kind)
+        }
+        return cls("polars" if polars else "pandas", kept)
+
+    def frame(
+        self, columns: Mapping[str, Any], categories: Mapping[str, Sequence[Any]] | None = None
+    ) -> Any:
+        """A frame of such columns; ``categories``: all that those of categories may have."""
+        if self.library == "pandas":
+            return self.typed(import_pandas().DataFrame(columns), categories)
+        import polars
+
+        return self.typed(polars.DataFrame(columns), categories)
+
+    def typed(self, frame: Any, categories: Mapping[str, Sequence[Any]] | None = None) -> Any:
+        """A frame of this library, its columns with the types that they were given with."""
+        known = categories or {}
+        kept = {name: kind for name, kind in self.types.items() if name in frame.columns}
+        lists = {name: list(known[name]) for name in kept if name in known}
+        if self.library == "pandas":
+            # A schema may have made something else of a column: it stays so.
+            plain = {n: k for n, k in kept.items() if frame[n].dtype.kind == _LETTERS.get(k[0])}
+            dtype = import_pandas().CategoricalDtype
+            return frame.astype(plain | {n: dtype(values) for n, values in lists.items()})
+        import polars
+
+        words = {
+            n: polars.Categorical() if kept[n] == "Categorical" else polars.Enum(values)
+            for n, values in lists.items()
+        }
+        return frame.cast(words)
+
+
+def frame_like(X: Any, columns: Mapping[str, Any], otherwise: FrameKind) -> Any:
+    """A frame of the kind of X, its rows named as in X; of another kind where X is no frame."""
+    if not is_frame(X):
+        return otherwise.frame(columns)
+    made = FrameKind.of(X).frame(columns)
+    if hasattr(X, "index"):  # pandas
+        made.index = X.index
+    return made
+
+
+def import_pandas() -> Any:
+    """The library, which only those have who use it."""
+    try:
+        import pandas
+    except ImportError:
+        raise ImportError('library="pandas" needs pandas: pip install pandas') from None
+    return pandas
 
 
 def numeric(frame: Any) -> tuple[Any, list[str]]:
@@ -54,9 +142,12 @@ def _is_number(dtype: Any) -> bool:
 
 
 def _declared(dtype: Any) -> str:
-    """The type that a column declares; categories are of the type that pandas keeps them in."""
-    categories = getattr(dtype, "categories", None)
-    return type_name(dtype if categories is None else getattr(categories, "dtype", dtype))
+    """The type that a column declares.
+
+    Categories declare none: pandas finds the type that it keeps them in by looking at values.
+    """
+    of_values = hasattr(dtype, "ordered") and getattr(dtype, "categories", None) is not None
+    return "float64" if of_values else type_name(dtype)
 
 
 def _numbers(frame: Any, j: int, dtype: Any) -> NDArray[np.float64] | None:

@@ -19,7 +19,7 @@ from ..bounds import estimated
 from ..budget import PrivatePlan, Terms
 from ..core import Block, Plan, Release, Scratch, Stage
 from ..data import Policy, Table, open_table
-from ..data.frame import without_column
+from ..data.frame import FrameKind, without_column
 from ..data.header import Header
 from ..data.values import TYPES, is_frame
 from ..em import Fit
@@ -28,8 +28,8 @@ from ..ground import Ground, Preamble
 from ..linalg import Array
 from ..local import Crowd
 from ..parameters import check_int, check_option, in_order, region_of
+from .shown import Shown
 from .store import save_model
-from .uncertainty import WithUncertainty
 from .warnings import advise_at_end
 
 T = TypeVar("T")
@@ -48,7 +48,7 @@ _UNRELEASED = {
 
 
 @dataclass(repr=False, eq=False, kw_only=True)
-class Estimator(WithUncertainty):
+class Estimator(Shown):
     """Abstract base of all estimators, with the parameters of privacy that they share.
 
     Parameters of an estimator are fields of a dataclass: ``__init__`` sets them and does nothing
@@ -63,6 +63,7 @@ class Estimator(WithUncertainty):
     neighbours: str = "add-remove"
     max_weight: float = 1.0
     n_jobs: int | None = None
+    ledger: Any = None
 
     # The fitted attributes without which there is no model; a file holds them, and those that all
     # models have in common (:mod:`privem.estimator.store`).
@@ -79,8 +80,13 @@ class Estimator(WithUncertainty):
     _missing: ClassVar[bool] = False
     # Of the CSV file fitted: which of its column names messages may quote.
     _header: Header | None = field(init=False, default=None)
+    # What kind of frame was fitted, and tables are returned as.
+    _frame: FrameKind | None = field(init=False, default=None)
     # Called with each stage and release: the command line hangs its progress bar here.
     _watch: Callable[[Stage, Release[Any]], None] | None = field(init=False, default=None)
+    # Called before a private fit spends anything, with the number of records if it is public, and
+    # may raise: the command line forecasts here.
+    _before: Callable[[float | None], None] | None = field(init=False, default=None)
 
     if not TYPE_CHECKING:  # it would hide every misspelt attribute from the type checker
 
@@ -341,6 +347,13 @@ class Estimator(WithUncertainty):
             for j, name in enumerate(self._names())
         ]
 
+    def _kind(self, library: str | None) -> FrameKind:
+        """What kind of frame to return; if nobody says, that which was fitted."""
+        if library is None:
+            return self._frame or FrameKind()
+        check_option("library", library, ("polars", "pandas"))
+        return self._frame if self._frame and self._frame.library == library else FrameKind(library)
+
     @staticmethod
     def _features(X: Any, groups: Any) -> Any:
         """What was fitted: a frame without the column that ``groups`` names; all else as it is."""
@@ -362,8 +375,8 @@ class Estimator(WithUncertainty):
 
     def _saved_parameters(self) -> dict[str, Any]:
         """The parameters that a model file holds."""
-        found: dict[str, Any] = self.get_params(deep=False)
-        return found
+        # A ledger's URL may hold a password; the statement says which entry was charged.
+        return {n: value for n, value in self.get_params(deep=False).items() if n != "ledger"}
 
     def save(self, path: str | os.PathLike[str]) -> Self:
         """Write the fitted model to a JSON file that :func:`privem.load` reads.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -12,13 +11,10 @@ from numpy.typing import NDArray
 
 from ..linalg import Array
 from ..meter import Statement
+from ..report.numbers import rounded
 
 # A difference stands out of the noise if it is so many deviations large.
-_CLEAR = 3.0
-
-
-# Numbers with more decimal places are written with an exponent.
-_MOST_PLACES = 9
+CLEAR = 3.0
 
 
 class Measured(NDArrayOperatorsMixin):
@@ -68,27 +64,6 @@ class Measured(NDArrayOperatorsMixin):
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__}: {'; '.join(self._lines())}>"
-
-
-def rounded(value: float, deviation: float, digits: int = 2) -> tuple[str, str]:
-    """A number and the deviation of its noise, to so many digits of the noise; more mean nothing.
-
-    Examples
-    --------
-    >>> rounded(48353.91, 1743.0), rounded(-0.123456, 0.00456)
-    (('48,400', '1,700'), ('-0.1235', '0.0046'))
-    >>> rounded(1.23456e-7, 4e-9), rounded(0.5, 0.0)
-    (('1.23e-07', '4e-09'), ('0.5', '0'))
-    """
-    if not (math.isfinite(deviation) and 0 < deviation < 1e15 and abs(value) < 1e15):
-        return f"{value:.4g}", f"{deviation:.{digits}g}"
-    places = digits - 1 - math.floor(math.log10(deviation))
-    if places > _MOST_PLACES:
-        many = digits + math.floor(math.log10(max(abs(value) / deviation, 1.0)))
-        return f"{value:.{many}g}", f"{deviation:.{digits}g}"
-    # Zero is added to it lest it be "-0".
-    one, other = (f"{round(x, places) + 0.0:,.{max(places, 0)}f}" for x in (value, deviation))
-    return one, other
 
 
 def say_measured(value: float, deviation: float) -> str:
@@ -179,7 +154,7 @@ class PrivateScores(Measured):
     def stands_out(self) -> NDArray[np.bool_]:
         """Whether the scores of two models differ by more than three deviations of the noise."""
         away = np.abs(self.value[:, None] - self.value)
-        return np.asarray(away > _CLEAR * self.difference_deviation)
+        return np.asarray(away > CLEAR * self.difference_deviation)
 
     def _lines(self) -> list[str]:
         """A line per model; the noise of differences; what cannot be told from the best."""

@@ -12,7 +12,7 @@ import math
 from abc import abstractmethod
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
@@ -30,8 +30,8 @@ from ..blocks.log_density import (
 from ..blocks.region import Region
 from ..budget import Allowance, Part, Terms
 from ..core import Release, Stage
-from ..fit import fund, pay
-from ..ground import Ground, Preamble
+from ..fit import asking, entered, fund, pay, settle
+from ..ground import Ground, Preamble, PrivateFit
 from ..linalg import Array
 from ..meter import Statement
 from ..parameters import check_float, check_sizes
@@ -76,14 +76,15 @@ class PrivateScorePlan:
         """Generate the stages."""
         ground = yield from self.preamble.stages(allowance)
         clip = yield from self._clip(ground)
-        query = LogDensityQuery(self.logs, clip, self.preamble.count is None)
+        counted, cap = self.preamble.count is None, ground.cap_weight
+        query = LogDensityQuery(self.logs, clip, counted, cap)
         release = yield ground.stage(query, "scores")
         sums: LogDensitySums = release.statistics
         count, count_noise = ground.count, 0.0
         level, apart, counts = (unit * release.spread for unit in query.units)
         if sums.count is not None:
             # Counted twice; the sums of a plan's first stage are for bounds, and noisier.
-            before = allowance.multiplier("count")
+            before = allowance.multiplier("count") * cap
             share = before**2 / (before**2 + counts**2)
             count = share * float(sums.count[0]) * query.units[2] + (1 - share) * ground.count
             count, count_noise = max(count, 1.0), counts * math.sqrt(share)
@@ -103,11 +104,12 @@ class PrivateScorePlan:
         m = len(self.logs.densities)
         if m == 1:
             return None
-        query, allowance = DisagreementQuery(self.logs), ground.allowance
+        allowance, cap = ground.allowance, ground.cap_weight
+        query = DisagreementQuery(self.logs, cap)
         release = yield ground.stage(query, "disagreement")
         counts: Histogram = release.statistics
         # The noise on the sum of disagreements, where they are clipped to one nat.
-        then = LogDensityQuery(self.logs, 1.0)
+        then = LogDensityQuery(self.logs, 1.0, cap_weight=cap)
         unit = then.units[1] * then.groups(allowance.neighbours)[0].sensitivity
         unit *= allowance.multiplier("scores")
         return best_clip(counts.counts[0], release.spread, query.nodes, ground.count, unit, m)
@@ -124,6 +126,22 @@ class PrivatelyScored(Estimator):
     def _log_uniform(self) -> float:
         """The log-density of a uniform distribution on the public bounds."""
 
+    def _n_parameters(self) -> int:
+        """How many numbers of the fitted model are free."""
+        raise NotImplementedError
+
+    # Why :func:`privem.select` has nothing to choose among models of this kind, if so.
+    _unselected: ClassVar[str] = ""
+
+    @property
+    def _merges(self) -> bool:
+        """Whether the fit of fewer components can be made of that of more."""
+        return False
+
+    def _merged(self, fit: PrivateFit[Any]) -> PrivateFit[Any]:
+        """The fit of this many components, made of one of more."""
+        raise NotImplementedError
+
     def private_score(
         self,
         X: Any,
@@ -134,6 +152,7 @@ class PrivatelyScored(Estimator):
         groups: Any = None,
         accountant: str = "auto",
         neighbours: str = "add-remove",
+        ledger: Any = None,
     ) -> PrivateScore:
         """Mean log-density of records under differential privacy.
 
@@ -155,7 +174,8 @@ class PrivatelyScored(Estimator):
         groups : array-like of shape (n_samples,) or str, optional
             Who each record belongs to, as in ``fit``. Without it the score hides single records,
             also where the fit hid persons (which it then warns about).
-        accountant, neighbours : as the parameters of the model
+        accountant, neighbours, ledger : as the parameters of the model
+            The model's own ledger is not asked: the records may be of another data set.
 
         Returns
         -------
@@ -176,7 +196,7 @@ class PrivatelyScored(Estimator):
         0.5
         """
         terms = Terms.check(epsilon, delta, accountant, neighbours)
-        found, limits, statement = _score("private_score", [self], X, terms, floor, groups)
+        found, limits, statement = _score("private_score", [self], X, terms, floor, groups, ledger)
         return PrivateScore(float(found.means[0]), statement, float(found.deviations[0]), limits)
 
 
@@ -190,6 +210,7 @@ def private_scores(
     groups: Any = None,
     accountant: str = "auto",
     neighbours: str = "add-remove",
+    ledger: Any = None,
 ) -> PrivateScores:
     """Mean log-densities of the same records under several private models, in one release.
 
@@ -210,7 +231,7 @@ def private_scores(
         density on the bounds, or the lowest of these where models have different bounds.
     groups : array-like of shape (n_samples,) or str, optional
         Who each record belongs to, as in ``fit``.
-    accountant, neighbours : as the parameters of the models
+    accountant, neighbours, ledger : as the parameters of the models
 
     Returns
     -------
@@ -235,20 +256,24 @@ def private_scores(
         names = tuple(f"{i} {type(model).__name__}" for i, model in enumerate(models))
     if not models:
         raise ValueError("private_scores needs at least one model")
-    found, limits, statement = _score("private_scores", models, X, terms, floor, groups)
+    found, limits, statement = _score("private_scores", models, X, terms, floor, groups, ledger)
     return PrivateScores(found.means, statement, found.deviations, limits, names, found.difference)
 
 
 def _score(
-    name: str, models: Sequence[Any], X: Any, terms: Terms, floor: float | None, groups: Any
+    name: str,
+    models: Sequence[Any],
+    X: Any,
+    terms: Terms,
+    floor: float | None,
+    groups: Any,
+    ledger: Any,
 ) -> tuple[Scores, tuple[float, float], Statement]:
     """The scores, the limits of log-densities, and the statement."""
     for model in models:
         _check_scored(name, model, models[0])
-    densities = tuple(model._scored() for model in models)
-    d, high = models[0].n_features_in_, max(density.peak for density in densities)
-    uniform = min(model._log_uniform() for model in models)
-    low = min(uniform, high) + math.log(_LEAST_PART)
+    densities, d = tuple(model._scored() for model in models), models[0].n_features_in_
+    low, high = common_limits(models)
     if floor is not None:
         low = check_float("floor", floor, -math.inf)
     check_sizes("floor, and the largest log-density", (low, high), least=0.0)
@@ -267,7 +292,6 @@ def _score(
     preamble = Preamble.of(terms, people, d, Region.around_origin(1.0, d))
     plan = PrivateScorePlan(preamble, ClippedLogs(densities, low, high))
     funded, meter = fund(plan, terms)
-    found = pay(funded, meter, table.source(models[0].n_jobs))
     public = people.public(terms.neighbours)
     if len(models) == 1:
         subject, public["model"] = "score", "a private one, whose own budget is not counted here"
@@ -275,8 +299,18 @@ def _score(
         subject = "set of scores"
         public["models"] = f"{len(models)} private ones, whose own budgets are not counted here"
     public["limits of log-densities"] = f"[{low:g}, {high:g}]"
-    statement = Statement.of(meter, people.unit, terms.neighbours, public, subject=subject)
+    with entered(ledger, asking(name, plan, terms, people.unit, "central"), funded, meter) as entry:
+        found = pay(funded, meter, table.source(models[0].n_jobs), entry=entry)
+        statement = Statement.of(meter, people.unit, terms.neighbours, public, subject=subject)
+        statement = settle(entry, statement)
     return found, (low, high), statement
+
+
+def common_limits(models: Sequence[Any]) -> tuple[float, float]:
+    """Limits of log-densities that are the same for all models, from these alone."""
+    high = max(model._scored().peak for model in models)
+    uniform = min(model._log_uniform() for model in models)
+    return min(uniform, high) + math.log(_LEAST_PART), high
 
 
 def _check_scored(name: str, model: Any, first: Any) -> None:

@@ -18,8 +18,8 @@ from ..schema import Schema
 
 _FORMAT = "privem-model"
 # 1: at first. 2: with the types of the columns, which older models lack. 3: with backgrounds and
-# standard errors.
-_VERSION = 3
+# standard errors. 4: with the entry in a ledger, if there is one.
+_VERSION = 4
 # What older files lack, and what it would have been.
 _SINCE = {"background_weight_": 0.0}
 # What estimators have beside what they need: of the columns, of an exact fit, of a private one.

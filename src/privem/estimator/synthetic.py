@@ -7,6 +7,7 @@ bounds): post-processing, which costs no privacy.
 from __future__ import annotations
 
 import copy
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Self
@@ -17,11 +18,18 @@ from scipy.special import ndtri
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
+from ..data.frame import FrameKind
 from ..linalg import Array
-from ..parameters import check_option, is_ball
+from ..parameters import is_ball
 
 # For the roundings of a projection onto a ball.
 _INSIDE = 1 - 2.0**-40
+# Numbers that no type and no resolution is declared for have so many digits of the standard
+# deviation of the narrowest component. A model says nothing about finer ones: such a component is
+# smooth, and noise changes its deviation by more than a thousandth. Rounding adds a part in 10^7
+# to its variance at most. Digits that follow from the range alone would lose narrow components in
+# wide bounds.
+_DIGITS = 4
 
 
 @dataclass(frozen=True)
@@ -42,6 +50,8 @@ class Columns:
     bounds: tuple[Array, Array] | None = None
     radius: float | None = None
     """Of the ball about the origin that holds all records, if the bounds are one."""
+    decimals: Sequence[int | None] | None = None
+    """To how many decimals the numbers of each column are rounded; ``None`` are not."""
 
     def table(self, drawn: Array, cuts: Array | float = 0.5) -> dict[str, NDArray[Any]]:
         """Columns by name, of rows (n, d). Booleans are true above ``cuts``, of the same shape."""
@@ -52,10 +62,10 @@ class Columns:
                 case "b":
                     column = (drawn[:, j] > cuts[:, j]).astype(np.float64)
                 case "f":
-                    column = drawn[:, j]
+                    column = _rounded(drawn[:, j], self._decimals(j))
                 case _:
                     column = np.rint(drawn[:, j])
-            low, high = _limits(kind, *self._bounds(j))
+            low, high = _limits(kind, *self._bounds(j), self._decimals(j))
             # fmax: should arithmetic on huge parameters give NaN, it becomes the lower bound.
             values[:, j] = np.minimum(np.fmax(column, low), high).astype(kind)
         if self.radius is not None:
@@ -70,25 +80,66 @@ class Columns:
             return -np.inf, np.inf
         return float(self.bounds[0][j]), float(self.bounds[1][j])
 
+    def _decimals(self, j: int) -> int | None:
+        return None if self.decimals is None else self.decimals[j]
+
     def _pull_in(self, values: Array, radius: float) -> None:
         """Shrink rows outside the ball; every value towards zero, where any type can follow."""
         norm = np.linalg.norm(values / radius, axis=1)
         outside = norm > 1
         rows = values[outside] / norm[outside, None] * _INSIDE
         for j, kind in enumerate(self.types):
-            if kind == "float32":
-                single = rows[:, j].astype(np.float32)
-                grown = np.abs(single) > np.abs(rows[:, j])
-                rows[:, j] = np.where(grown, np.nextafter(single, np.float32(0)), single)
-            elif kind != "float64":
+            if np.dtype(kind).kind == "f":
+                rows[:, j] = _towards_zero(rows[:, j], self._decimals(j), kind)
+            else:
                 rows[:, j] = np.trunc(rows[:, j])
         values[outside] = rows
 
 
-def _limits(kind: str, low: float, high: float) -> tuple[float, float]:
-    """The smallest and the largest value of a type between two bounds, as exact doubles."""
+def decimals_for(deviation: float) -> int | None:
+    """So many decimals that a standard deviation has four digits; ``None`` if it is none.
+
+    Examples
+    --------
+    >>> decimals_for(9.3), decimals_for(0.0012), decimals_for(25_000.0)
+    (3, 6, -1)
+    """
+    if not 1e-100 < deviation < 1e100:
+        return None
+    return _DIGITS - 1 - math.floor(math.log10(deviation))
+
+
+def _rounded(values: Array, decimals: int | None) -> Array:
+    """Values to so many decimals; those that are too large to have as many stay."""
+    if decimals is None:
+        return values
+    with np.errstate(over="ignore", invalid="ignore"):
+        return np.where(np.abs(values) < 2.0**53 / 10.0**decimals, values.round(decimals), values)
+
+
+def _towards_zero(values: Array, decimals: int | None, kind: str) -> Array:
+    """Values of a type, to so many decimals, that are no further from zero."""
+    near = _rounded(values, decimals).astype(kind)
+    if decimals is not None:
+        step = np.copysign(10.0**-decimals, values)
+        nearer = _rounded(near - step, decimals).astype(kind)
+        near = np.where(np.abs(near) > np.abs(values), nearer, near)
+    grown = np.abs(near) > np.abs(values)
+    return np.where(grown, np.nextafter(near, np.zeros(1, kind)), near)
+
+
+def _limits(kind: str, low: float, high: float, decimals: int | None = None) -> tuple[float, float]:
+    """The smallest and the largest value of a type between two bounds, as exact doubles.
+
+    Of so many decimals, if there are such values between them.
+    """
     least, most = _range(kind)
-    inner = _up(kind, max(low, least)), -_up(kind, -min(high, most))
+    low, high = max(low, least), min(high, most)
+    if decimals is not None and np.dtype(kind).kind == "f":
+        inner = _up_to(kind, low, decimals), -_up_to(kind, -high, decimals)
+        if low <= inner[0] <= inner[1] <= high:
+            return inner
+    inner = _up(kind, low), -_up(kind, -high)
     if inner[0] <= inner[1]:
         return inner
     # No value of the type lies between the bounds: the nearest to their middle.
@@ -109,6 +160,14 @@ def _range(kind: str) -> tuple[float, float]:
     most = float(info.max)
     # 2^63 - 1 is no double: rounded up, it would wrap round to the smallest integer.
     return float(info.min), most if int(most) <= info.max else float(np.nextafter(most, 0))
+
+
+def _up_to(kind: str, value: float, decimals: int) -> float:
+    """The smallest value of a type and of so many decimals that is not below ``value``."""
+    near = _rounded(np.array([value]), decimals)
+    if float(near.astype(kind)[0]) < value:
+        near = _rounded(near + 10.0**-decimals, decimals)
+    return float(near.astype(kind)[0])
 
 
 def _up(kind: str, value: float) -> float:
@@ -136,6 +195,9 @@ class Synthetic:
         def _names(self, prefix: str = "") -> list[str]:
             """Of the columns."""
 
+        def _kind(self, library: str | None) -> FrameKind:
+            """What kind of frame to return."""
+
         def sample(self, n_samples: int = 1) -> Any:
             """Rows and the component of each."""
 
@@ -154,7 +216,7 @@ class Synthetic:
         return X, component
 
     def sample_frame(
-        self, n_samples: int = 1, library: str = "polars", *, background: bool = True
+        self, n_samples: int = 1, library: str | None = None, *, background: bool = True
     ) -> Any:
         """Draw records as a data frame with the names, types and bounds of the data fitted.
 
@@ -162,7 +224,9 @@ class Synthetic:
         and lists declare none, and give ``float64`` (or what ``read_file(path, types=...)`` says).
         Bounds are those of a private fit, ``bounds_``; an exact fit has none.
 
-        - Floating-point values outside the bounds are pulled to the border.
+        - Floating-point values have four digits of the standard deviation of the narrowest
+          component: a model says nothing about finer ones. Those outside the bounds are pulled
+          inside.
         - Integers are rounded to the nearest one within the bounds and the type's range.
         - A boolean is true where the drawn number exceeds the quantile of its component that makes
           the share of true ones the component's mean. (Above one half would lose rare ones: at a
@@ -176,8 +240,9 @@ class Synthetic:
         ----------
         n_samples : int, default=1
             How many records.
-        library : {"polars", "pandas"}, default="polars"
-            Which kind of frame.
+        library : {"polars", "pandas"}, optional
+            Which kind of frame. By default that which was fitted; polars, if it was an array or a
+            file, or if the model was loaded.
         background : bool, default=True
             Whether to draw from the background too, of a model that has one.
 
@@ -207,30 +272,29 @@ class Synthetic:
         True
         """
         check_is_fitted(self)
-        check_option("library", library, ("polars", "pandas"))
+        kind = self._kind(library)
         names = self._names("x")
         if len(set(names)) < len(names):
             raise ValueError(f"a column is named twice in {', '.join(names)}")
         # One generator for all of it: with a fixed seed, order and values must not repeat its bits.
         model = self if background else self._without_background()
-        table = model._drawn(n_samples, check_random_state(self.random_state))
-        if library == "polars":
-            import polars
+        drawn = model._drawn(n_samples, check_random_state(self.random_state))
+        return kind.frame(drawn, self._categories())
 
-            return polars.DataFrame(table)
-        try:
-            import pandas
-        except ImportError:
-            raise ImportError('library="pandas" needs pandas: pip install pandas') from None
-        return pandas.DataFrame(table)
+    def _categories(self) -> dict[str, Any]:
+        """Of columns of categories, all that there are."""
+        return {}
 
     def _drawn(self, n_samples: int, rng: Any) -> dict[str, Any]:
         """Columns of drawn records by name, in random order."""
         X, component = self._draws(n_samples, rng)
         order = rng.permutation(len(X))
+        means, deviations = self._marginals()
         # In the background, which comes last, as many are true as false.
-        cuts = np.vstack([_cuts(*self._marginals()), np.full(self.n_features_in_, 0.5)])
-        return self._columns().table(X[order], cuts[component[order]])
+        cuts = np.vstack([_cuts(means, deviations), np.full(self.n_features_in_, 0.5)])
+        decimals = [decimals_for(float(least)) for least in deviations.min(axis=0)]
+        columns = replace(self._columns(), decimals=decimals)
+        return columns.table(X[order], cuts[component[order]])
 
     def _columns(self) -> Columns:
         # Models saved before types were recorded have none.

@@ -50,7 +50,11 @@ def advise(message: str, category: type[Warning] = UserWarning) -> None:
 
 def advise_at_end(message: str, category: type[Warning] = UserWarning) -> None:
     """Warn when the fit is complete: what was paid for is not lost where warnings are errors."""
-    _waiting.get().append((message, category))
+    waiting = _waiting.get(None)
+    if waiting is None:  # not in a fit
+        advise(message, category)
+    else:
+        waiting.append((message, category))
 
 
 @contextmanager
@@ -108,42 +112,58 @@ def say_lost(result: Any, what: str) -> None:
         )
 
 
-def say_alike(
-    model: Any, what: str, names: Sequence[str], near: NDArray[np.bool_] | None = None
-) -> None:
+def say_alike(model: Any) -> None:
     """Warn of components whose differences are no larger than their noise; from releases alone.
 
-    Two are alike if the mean square of the differences of their parameters, in standard errors, is
-    what noise makes of equal ones, or two deviations more. For one parameter, that is two standard
-    errors. A few draws of noise are enough to tell.
-
-    Parameters
-    ----------
-    model : estimator
-        At the end of a private fit (``_advise``).
-    what : str
-        They are called this: ``"components"``.
-    names : sequence of str
-        Attributes with a row for each component, or lists of such. Weights do not belong here: two
-        components that differ by their weights alone are one.
-    near : ndarray of bool of shape (K, K), optional
-        Which pairs are worth a look, where standard errors take long to compute.
+    At the end of a private fit (``_advise``), when a few draws of noise are enough to tell.
     """
-    values = _rows(model, names)
-    pairs = np.argwhere(np.triu(np.ones((len(values),) * 2, bool) if near is None else near, 1))
+    values, pairs = _rows(model, model._apart), _pairs(model)
     if len(pairs):
-        z = _differences(values, _rows(model._rough_errors(_GLANCE), names), pairs)
+        z = _differences(values, _rows(model._rough_errors(_GLANCE), model._apart), pairs)
         # Of many parameters it is enough that one in ten differs.
         pairs = pairs[np.quantile(z, 0.9 if z.shape[1] > _MANY else 0.5, axis=1) < _FAR]
     if not len(pairs):
         return
-    z = _differences(values, _rows(model._rough_errors(_LOOK), names), pairs)
-    alike = np.mean(z**2, axis=1) <= 1 + 2 * math.sqrt(2 / z.shape[1])
-    if alike.any():
+    found = alike(model, model._rough_errors(_LOOK), pairs)
+    if found:
         advise_at_end(
-            f"{what} {few([f'{j} and {k}' for j, k in pairs[alike]])} cannot be told apart: they "
-            f"differ by no more than noise; use fewer {what}, more records or a larger epsilon"
+            f"{model._parts} {few([f'{j} and {k}' for j, k in found])} cannot be told apart: they "
+            f"differ by no more than noise; use fewer {model._parts}, more records or a larger "
+            "epsilon"
         )
+
+
+def alike(model: Any, errors: Any, pairs: NDArray[np.int64] | None = None) -> list[tuple[int, int]]:
+    """Pairs of components whose differences are no larger than their noise.
+
+    Two are alike if the mean square of the differences of their parameters, in standard errors, is
+    what noise makes of equal ones, or two deviations more. For one parameter, that is two standard
+    errors.
+
+    Parameters
+    ----------
+    model : estimator
+        Its ``_apart`` names the parameters, and its ``_near`` the pairs that are worth a look.
+    errors : mapping
+        Standard errors by attribute.
+    pairs : ndarray of shape (n, 2), optional
+        Look at these alone.
+    """
+    values = _rows(model, model._apart)
+    pairs = _pairs(model) if pairs is None else pairs
+    if not len(pairs):
+        return []
+    z = _differences(values, _rows(errors, model._apart), pairs)
+    found = pairs[np.mean(z**2, axis=1) <= 1 + 2 * math.sqrt(2 / z.shape[1])]
+    return [(int(j), int(k)) for j, k in found]
+
+
+def _pairs(model: Any) -> NDArray[np.int64]:
+    """Of components that are near enough to be compared."""
+    near = model._near()
+    if near is None:
+        near = np.ones((len(_rows(model, model._apart)),) * 2, bool)
+    return np.argwhere(np.triu(near, 1))
 
 
 def _rows(found: Any, names: Sequence[str]) -> Array:

@@ -16,7 +16,7 @@ def _table(model: Any, of: Mapping[str, Any]) -> ParameterTable:
     cells = [
         (f"{column}={category}", probabilities[:, j])
         for column, known, probabilities in zip(
-            model._names(), model.categories_, of["category_probs_"], strict=True
+            model._names("x"), model.categories_, of["category_probs_"], strict=True
         )
         for j, category in enumerate(known)
     ]

@@ -8,10 +8,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import xlogy
 from sklearn.base import DensityMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
+from ...blocks.merging import alike, means_of, weights_of
 from ...blocks.region import Region
 from ...budget import Terms
 from ...data import Policy, Table
@@ -28,6 +30,7 @@ from ...parameters import (
     check_one_start,
     check_samples,
 )
+from ...run import held
 from .model import Classes, ClassLogDensity, ClassQuery, block_rows
 from .plan import ExactClasses, PrivateClasses
 
@@ -74,6 +77,7 @@ class CategoricalMixture(Synthetic, Components, DensityMixin, PrivatelyScored): 
         For the start (how classes are turned in the subspace that pairs span) and ``sample``.
     n_jobs : int, optional
         Number of threads over blocks of rows; ``None`` uses as many as BLAS would.
+    ledger : see :class:`privem.GaussianMixture`
 
     Attributes
     ----------
@@ -116,6 +120,7 @@ class CategoricalMixture(Synthetic, Components, DensityMixin, PrivatelyScored): 
     _needed: ClassVar[tuple[str, ...]] = ("weights_", "category_probs_", "categories_")
     _released: ClassVar[tuple[str, ...]] = ("weights_", "category_probs_")
     _mechanisms: ClassVar[Mapping[str, str]] = {"joint": "gaussian"}
+    _parts: ClassVar[str] = "classes"
     _column_types: ClassVar[tuple[str, ...]] = CATEGORY_TYPES
     bounds: ClassVar[None] = None
 
@@ -140,6 +145,22 @@ class CategoricalMixture(Synthetic, Components, DensityMixin, PrivatelyScored): 
         known = (self._sizes, self.n_components, self.n_iter, most)
         return PrivateClasses(preamble, *known, self._rng(), compared=not self._local)
 
+    @property
+    def _merges(self) -> bool:
+        return True
+
+    def _merged(self, fit: PrivateFit[Classes]) -> PrivateFit[Classes]:
+        weights, profiles = fit.state.weights, fit.state.profiles
+
+        def part(group: list[int]) -> float:
+            profile = means_of(weights, profiles, [group])[0]
+            return -float(weights[group].sum() * xlogy(profile, profile).sum())
+
+        groups = held(lambda: alike(range(len(weights)), self.n_components, part))
+        state = Classes(weights_of(weights, groups), means_of(weights, profiles, groups))
+        structure = fit.structure if self.n_components > 1 else "full"
+        return replace(fit, state=state, structure=structure, lost=())
+
     def _set_private(self, result: PrivateFit[Classes]) -> None:
         self._set_classes(result.state)
         self.n_iter_ = result.iterations
@@ -149,7 +170,11 @@ class CategoricalMixture(Synthetic, Components, DensityMixin, PrivatelyScored): 
 
     def _advise(self) -> None:
         if self.n_components > 1 and self.structure_ != "single":
-            say_alike(self, "classes", ["category_probs_"])
+            say_alike(self)
+
+    @property
+    def _apart(self) -> tuple[str, ...]:
+        return ("category_probs_",)
 
     def _known(self, plan: PrivateClasses, terms: Terms) -> dict[str, str]:
         return {"categories": "declared for every column"}
@@ -166,6 +191,9 @@ class CategoricalMixture(Synthetic, Components, DensityMixin, PrivatelyScored): 
         types = getattr(self, "feature_types_in_", ["string"] * self.n_features_in_)
         drawn = zip(self._names("x"), self.categories_, codes, types, strict=True)
         return {n: category_column(known, code[order], t) for n, known, code, t in drawn}
+
+    def _categories(self) -> dict[str, Any]:
+        return dict(zip(self._names("x"), self.categories_, strict=True))
 
     def _draw(self, n_samples: int, rng: Any) -> tuple[list[NDArray[np.int64]], Any]:
         """Codes of drawn records, column by column, and their classes."""
@@ -210,6 +238,9 @@ class CategoricalMixture(Synthetic, Components, DensityMixin, PrivatelyScored): 
 
     def _scored(self) -> ClassLogDensity:
         return ClassLogDensity(self._state, self._sizes)
+
+    def _n_parameters(self) -> int:
+        return len(self.weights_) * (1 + sum(self._sizes) - len(self._sizes)) - 1
 
     def _log_uniform(self) -> float:
         return -float(np.sum(np.log(self._sizes)))

@@ -14,7 +14,7 @@ from ...blocks.moments import SumsQuery
 from ...budget import Allowance, Iterated, Part
 from ...core import Release, Stage
 from ...em import ExactEM, Fit, PooledEM
-from ...ground import Ground, Preamble, PrivateFit, without_evidence
+from ...ground import ALL_ALIKE, Ground, Preamble, PrivateFit, without_evidence
 from ...linalg import Array
 from ...noise.exact import Exact
 from ...run import given, held
@@ -103,6 +103,12 @@ class PrivateClasses(Iterated):
             parts.append(Part("contest", left * _CONTEST_SHARE, [("gaussian", 1)]))
             rest -= left * _CONTEST_SHARE
         return [*parts, Part("em", rest, each)]
+
+    def ruled_out(self, ground: Ground) -> str | None:
+        """Why so many classes are too many for the noise, if they are; from that alone."""
+        model = CategoricalModel(self.sizes, ground.cap_weight, ground.count)
+        _, single = self._iterations(model, ground)
+        return ALL_ALIKE if single and self.components > 1 else None
 
     def stages(self, allowance: Allowance) -> Generator[Stage, Release[Any], PrivateFit[Classes]]:
         """The plan."""

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from ...declaration import AuditCase, Declaration, ParameterTable
+from ...declaration import AuditCase, Declaration, MadeUp, ParameterTable, Public
 
 
 def _figures(model: Any, weight: float | None) -> dict[str, Any]:
@@ -16,10 +16,20 @@ def _table(model: Any, of: Mapping[str, Any]) -> ParameterTable:
     return ParameterTable(
         f"Factor analysis, {factors} factor(s)",
         "Means, loadings and noise of each column:",
-        model._names(),
+        model._names("x"),
         [of["mean_"], *of["components_"], of["noise_variance_"]],
         ["mean", *(f"factor {k}" for k in range(factors)), "noise var."],
     )
+
+
+def _family(public: Public, rng: Any) -> MadeUp:
+    from ...families import numbers
+
+    # Factors move each column by half the separation, its own noise by a deviation of one.
+    n, d, k = public.records, public.features, min(public.components, public.features)
+    loadings = rng.standard_normal((k, d)) * public.separation / (2 * k**0.5)
+    X = rng.standard_normal((n, k)) @ loadings + rng.standard_normal((n, d))
+    return numbers(X, "mean_")
 
 
 MODELS: tuple[Declaration, ...] = (
@@ -31,6 +41,7 @@ MODELS: tuple[Declaration, ...] = (
         count="n_components",
         queries=("models.factor_analysis.query",),
         audit_case=lambda s: AuditCase(s.cluster, [1.0], [-1.0], {"n_components": 1}),
+        own_family=_family,
         figures=_figures,
         table=_table,
     ),

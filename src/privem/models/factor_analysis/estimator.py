@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -28,9 +28,10 @@ from ...parameters import (
     check_int,
     check_option,
 )
+from ...report.shapes import Shapes
 from ..gaussian_mixture.density import GaussianScored, WithBackground
 from ..gaussian_mixture.model import Mixture
-from .model import Covariance, FactorFit, FactorSteps, rotate
+from .model import Covariance, FactorFit, FactorSteps, Whole, rotate
 from .plan import FACTOR_RECIPES, CovariancePlan, Factors, PrivateCovariancePlan
 
 _MOST_FRAMED = 1024  # features
@@ -90,6 +91,7 @@ class FactorAnalysis(
         1024 features.
     n_jobs : int, optional
         Number of threads over blocks of rows; ``None`` uses as many as BLAS would.
+    ledger : see :class:`privem.GaussianMixture`
 
     Attributes
     ----------
@@ -143,6 +145,7 @@ class FactorAnalysis(
         "mean_",
         "background_weight_",
     )
+    _effects: ClassVar[tuple[str, ...]] = ("components_",)
     _mechanisms: ClassVar[Mapping[str, str]] = FACTOR_RECIPES
 
     def _exact_plan(self, table: Table) -> CovariancePlan:
@@ -161,6 +164,16 @@ class FactorAnalysis(
         recipe = "joint" if self.mechanism == "auto" and d > _MOST_FRAMED else self.mechanism
         preamble = self._preamble(table, terms)
         return PrivateCovariancePlan(preamble, recipe, steps, self.background)
+
+    @property
+    def _merges(self) -> bool:
+        return True
+
+    def _merged(self, fit: PrivateFit[Factors]) -> PrivateFit[Factors]:
+        """Fewer factors of the covariance that more of them make."""
+        mean, found = fit.state
+        covariance = found.components.T @ found.components + np.diag(found.noise_variance)
+        return replace(fit, state=(mean, self._steps().fit(Whole(covariance), fit.ground.count)))
 
     def _set_private(self, result: PrivateFit[Factors]) -> None:
         self._set_factors(*result.state)
@@ -256,6 +269,17 @@ class FactorAnalysis(
     def _density(self) -> Mixture:
         covariance = self.get_covariance()[None]
         return Mixture("full", np.ones(1), self.mean_[None], covariance, self._background())
+
+    def _shapes(self) -> Shapes:
+        def covariance(k: int, at: Sequence[int]) -> Array:
+            some = self.components_[:, list(at)]
+            return np.asarray(some.T @ some + np.diag(self.noise_variance_[list(at)]))
+
+        return Shapes(self.mean_[None], np.ones(1), covariance)
+
+    def _n_parameters(self) -> int:
+        q, d = self.components_.shape
+        return int(d * (q + 2) - q * (q - 1) // 2 + (self._background() is not None))
 
     def _marginals(self) -> tuple[Array, Array]:
         variances = np.sum(self.components_**2, axis=0) + self.noise_variance_

@@ -28,7 +28,7 @@ def _table(model: Any, of: Mapping[str, Any]) -> ParameterTable:
     return ParameterTable(
         f"Gaussian mixture, {model.n_components} component(s), {model.covariance_type} covariance",
         "Weight and mean of each component:",
-        ["weight", *model._names()],
+        ["weight", *model._names("x")],
         [[weight, *mean] for weight, mean in zip(of["weights_"], of["means_"], strict=True)],
     )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -21,17 +21,15 @@ from ...estimator.verbose import Verbose, watching
 from ...estimator.warnings import advise_at_end, say_alike, say_lost, say_single
 from ...ground import PrivateFit
 from ...linalg import Array
-from ...parameters import (
-    check_float,
-    check_int,
-    check_one_start,
-    check_option,
-)
+from ...parameters import check_float, check_int, check_one_start, check_option
+from ...report.shapes import Shapes
+from ...run import held
 from .density import MixtureDensity, WithBackground, divergences
 from .m_step import Prior
 from .model import COVARIANCE_TYPES, Mixture
 from .plan import MixturePlan, given_prior, given_start, starts
 from .private_plan import PrivateMixturePlan
+from .reduced import groups_of, merged
 
 _INITS = ("kmeans", "k-means++", "random", "random_from_data")
 
@@ -116,6 +114,10 @@ class GaussianMixture(WithBackground, MixtureDensity):
         It is taken on trust and never compared with the data.
     n_jobs : int, optional
         Number of threads over blocks of rows; ``None`` uses as many as BLAS would.
+    ledger : Ledger, path or str, optional
+        The data set's ledger (:class:`privem.Ledger`), which the fit is charged to. ``None``: the
+        one that the environment variable ``PRIVEM_LEDGER`` or the project's ``privem.toml`` names.
+        ``False``: none, as for people who do not exist.
 
     Attributes
     ----------
@@ -269,6 +271,15 @@ class GaussianMixture(WithBackground, MixtureDensity):
             self.background,
         )
 
+    @property
+    def _merges(self) -> bool:
+        return all(part is None for part in self._given)
+
+    def _merged(self, fit: PrivateFit[Mixture]) -> PrivateFit[Mixture]:
+        groups = held(lambda: groups_of(fit.state, self.n_components, fit.lost))
+        structure = fit.structure if self.n_components > 1 else self.covariance_type
+        return replace(fit, state=merged(fit.state, groups), structure=structure, lost=())
+
     def _set_private(self, result: PrivateFit[Mixture]) -> None:
         self._set_mixture(result.state)
         self.n_iter_, self.structure_ = result.iterations, result.structure
@@ -281,10 +292,19 @@ class GaussianMixture(WithBackground, MixtureDensity):
     def _advise(self) -> None:
         if self.n_components == 1 or self.structure_ == "single":
             return
-        names = ["means_"] if self.covariance_type == "tied" else ["means_", "covariances_"]
+        say_alike(self)
+
+    @property
+    def _apart(self) -> tuple[str, ...]:
+        return ("means_",) if self.covariance_type == "tied" else ("means_", "covariances_")
+
+    def _near(self) -> NDArray[np.bool_]:
         # Noise that would make equal components differ by more would leave but one.
-        near = divergences(self._density()) < 1 + 0.2 * self.n_features_in_
-        say_alike(self, "components", names, near)
+        return np.asarray(divergences(self._density()) < 1 + 0.2 * self.n_features_in_)
+
+    def _shapes(self) -> Shapes:
+        tied = self.covariance_type == "tied"
+        return Shapes.of_mixture(self.weights_, self.means_, self.covariances_, tied)
 
     def fit_predict(
         self, X: Any, y: Any = None, sample_weight: Any = None, *, groups: Any = None

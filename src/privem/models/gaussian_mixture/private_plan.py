@@ -51,6 +51,7 @@ from .structure import (
     prior_in_unit,
     replaced,
     to_unit,
+    too_many,
     with_copies,
 )
 
@@ -179,6 +180,13 @@ class PrivateMixturePlan(Iterated):
     @property
     def _contested(self) -> bool:
         return self._free and self.components > 1 and not self._wide
+
+    def ruled_out(self, ground: Ground) -> str | None:
+        """Why so many components are too many for the noise, if they are; from that alone."""
+        if not self._alone or self.components == 1:
+            return None
+        structure = self._structure(None, self._weights(ground.region), for_columns(ground))
+        return too_many(self.components, structure)
 
     def stages(self, allowance: Allowance) -> Generator[Stage, Release[Any], PrivateFit[Mixture]]:
         """Generate the stages."""
@@ -328,13 +336,8 @@ class PrivateMixturePlan(Iterated):
         if self._whitened:
             w, sharp = self._widened(w, structure, ground)
             path = SearchThenMean(search, _OVERSTEP, search - _SETTLE)
-        model = PrivateMixtureModel(
-            ground,
-            self.recipe,
-            w,
-            None if self.prior is None else prior_in_unit(self.prior, ground.region),
-            search if sharp else None,
-        )
+        prior = None if self.prior is None else prior_in_unit(self.prior, ground.region)
+        model = PrivateMixtureModel(ground, self.recipe, w, prior, search if sharp else None)
         each = len(releases(self.recipe, structure.covariance_type, *start.means.shape))
         noise = ground.noise("em", each * structure.iterations / rest)
         return PrivateEM(model, Estimate(model, start), structure.iterations, lambda t: noise, path)

@@ -21,7 +21,7 @@ from ...blocks.log_density import ContestQuery
 from ...blocks.region import Background, Region
 from ...blocks.shrinkage import operator_noise
 from ...core import Release, Stage
-from ...ground import Ground
+from ...ground import ALL_ALIKE, Ground
 from ...linalg import Array
 from .density import GaussianLogDensity, forecast_weight
 from .m_step import Prior
@@ -33,6 +33,9 @@ MOST_ITERATIONS = 30
 _MOST_NOISE = 0.6
 # The same of a pooled one, beyond which one Gaussian with all of the budget is better.
 MOST_POOLED = 0.2
+# The same of a covariance, beyond which fewer components are better: where EM starts near its end,
+# and where it has to search (experiments/selection).
+_MOST_NEAR, _MOST_FAR = 0.4, 0.15
 # Relative noise on a covariance in one iteration: as much as it bears where many iterations are
 # needed; and less where EM starts near its end, and noise is all that later ones add.
 FAR, NEAR = 0.7, 0.45
@@ -48,7 +51,8 @@ class Structure:
     """What the noise supports: ``single``, ``tied`` or the type asked for; iterations.
 
     ``beaten``: it is single because a contest said so. ``lost``: components that noise has
-    swallowed.
+    swallowed. ``noise``: on a covariance, relative to it, all of EM's budget in one release;
+    ``bears``: as much as is better than fewer components.
     """
 
     covariance_type: str
@@ -56,6 +60,8 @@ class Structure:
     iterations: int
     beaten: bool = False
     lost: tuple[int, ...] = ()
+    noise: float = 0.0
+    bears: float = 0.0
 
     @property
     def name(self) -> str:
@@ -87,7 +93,21 @@ def choose(
     tied = covariance_type == "full" and full > _MOST_NOISE
     level = pooled if tied else full
     iterations = n_iter or min(int(np.clip((noise / level) ** 2, 3, MOST_ITERATIONS)), max_iter)
-    return Structure("tied" if tied else covariance_type, pooled > pooled_noise, iterations)
+    kind, own = "tied" if tied else covariance_type, pooled if covariance_type == "tied" else full
+    most = _MOST_FAR if noise == FAR else _MOST_NEAR
+    return Structure(kind, pooled > pooled_noise, iterations, noise=own, bears=most)
+
+
+def too_many(components: int, structure: Structure) -> str | None:
+    """Why fewer components would describe the records better, if so; from the noise alone.
+
+    A second component gains by far the most: two are too many only where noise hides any mixture.
+    """
+    if structure.single:
+        return ALL_ALIKE
+    if components <= 2 or structure.noise <= structure.bears:
+        return None
+    return f"noise would be {structure.noise:.0%} of a component's covariance"
 
 
 def contest(mixture: Mixture, one: Mixture, ground: Ground) -> Generator[Stage, Release[Any], bool]:

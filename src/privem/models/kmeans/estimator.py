@@ -28,6 +28,7 @@ from ...ground import PrivateFit
 from ...kernels.nearest import nearest
 from ...linalg import Array
 from ...parameters import check_float, check_int, check_one_start, check_option
+from ...report.shapes import Shapes
 from .model import Clusters
 from .plan import KMeansPlan
 from .private_plan import PrivateKMeansPlan
@@ -79,6 +80,7 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Es
         Iterations of a private fit; chosen from the noise level by default.
     n_jobs : int, optional
         Number of threads over blocks of rows; ``None`` uses as many as BLAS would.
+    ledger : see :class:`privem.GaussianMixture`
 
     Attributes
     ----------
@@ -134,6 +136,7 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Es
     _needed: ClassVar[tuple[str, ...]] = ("cluster_centers_",)
     _mechanisms: ClassVar[Mapping[str, str]] = KMEANS_RECIPES
     _sparse: ClassVar[bool] = True
+    _parts: ClassVar[str] = "clusters"
 
     @property
     def _isotropic(self) -> bool:
@@ -197,7 +200,14 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Es
 
     def _advise(self) -> None:
         if self.n_clusters > 1:
-            say_alike(self, "clusters", ["cluster_centers_"])
+            say_alike(self)
+
+    @property
+    def _apart(self) -> tuple[str, ...]:
+        return ("cluster_centers_",)
+
+    def _shapes(self) -> Shapes:
+        return Shapes(self.cluster_centers_)
 
     def _assign(self, block: Block, scratch: Scratch) -> tuple[NDArray[np.int32], float]:
         """Labels and inertia of a block; distances from differences, so that no digits are lost."""

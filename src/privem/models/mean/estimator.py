@@ -16,7 +16,7 @@ from ...budget import Allowance, Part, Terms
 from ...core import Release, Stage
 from ...data import Policy, Table, open_table
 from ...estimator.measured import Measured, say_measured
-from ...fit import fund, limits, pay
+from ...fit import asking, entered, fund, limits, pay, settle
 from ...ground import Preamble
 from ...linalg import Array
 from ...local import Crowd
@@ -108,6 +108,7 @@ def private_mean(
     groups: Any = None,
     max_rows: int | None = None,
     n_jobs: int | None = None,
+    ledger: Any = None,
 ) -> PrivateMean:
     """The mean of records, however heavy their tails, under differential privacy.
 
@@ -147,6 +148,7 @@ def private_mean(
     max_rows : see :class:`privem.GaussianMixture`
     n_jobs : int, optional
         Threads over blocks of rows.
+    ledger : see :class:`privem.GaussianMixture`
 
     Returns
     -------
@@ -210,15 +212,17 @@ def private_mean(
         (terms.epsilon, terms.delta, failure),
     )
     funded, meter = fund(plan, terms, d if trust == "local" else None)
-    mean, noise, bias, outside = pay(funded, meter, table.source(n_jobs))
-    public = people.public(relation) | limits(terms, weighted=False)
-    if moment is not None:
-        public["second moments about the centre"] = ", ".join(f"{t:g}" for t in moment)
-        public["centre"] = ", ".join(f"{c:g}" for c in origin)
-    else:
-        public["second moments about the bulk"] = estimated(outside or 0.0)
-    statement = Statement.of(meter, people.unit, relation, public, trust=trust, subject="mean")
-    statement = people.signed(statement)
+    asked = asking("private_mean", plan, terms, people.unit, trust)
+    with entered(ledger, asked, funded, meter) as entry:
+        mean, noise, bias, outside = pay(funded, meter, table.source(n_jobs), entry=entry)
+        public = people.public(relation) | limits(terms, weighted=False)
+        if moment is not None:
+            public["second moments about the centre"] = ", ".join(f"{t:g}" for t in moment)
+            public["centre"] = ", ".join(f"{c:g}" for c in origin)
+        else:
+            public["second moments about the bulk"] = estimated(outside or 0.0)
+        statement = Statement.of(meter, people.unit, relation, public, trust=trust, subject="mean")
+        statement = settle(entry, people.signed(statement))
     names = None if table.names is None else tuple(table.names)
     flat = d == 1 and np.ndim(x) == 1
     value, deviation = (float(v[0]) if flat else v for v in (mean, noise))

@@ -91,6 +91,7 @@ class MissingCovariateRegression(TargetDensity, GradientEstimator):
         For ``sample``.
     n_jobs : int, optional
         Number of threads over blocks of rows; ``None`` uses as many as BLAS would.
+    ledger : see :class:`privem.GaussianMixture`
 
     Attributes
     ----------
@@ -130,6 +131,7 @@ class MissingCovariateRegression(TargetDensity, GradientEstimator):
     target_bounds: Any = None
 
     _needed: ClassVar[tuple[str, ...]] = ("coef_", "noise_variance_")
+    _effects: ClassVar[tuple[str, ...]] = ("coef_",)
     _released: ClassVar[tuple[str, ...]] = ("coef_", "noise_variance_", "missing_probability_")
 
     _target: ClassVar[bool] = True

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -13,6 +13,7 @@ from sklearn.base import DensityMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
+from ...blocks.merging import alike, means_of, weights_of
 from ...blocks.region import Region
 from ...budget import Terms
 from ...data import Table
@@ -24,6 +25,8 @@ from ...estimator.warnings import say_alike, say_lost, say_single
 from ...ground import PrivateFit
 from ...linalg import Array
 from ...parameters import check_float, check_int, check_one_start, check_samples
+from ...report.shapes import Shapes
+from ...run import held
 from .model import PoissonLogDensity, Poissons
 from .plan import PoissonPlan, PrivatePoissonPlan, where_counts_lie
 
@@ -63,6 +66,7 @@ class PoissonMixture(Synthetic, Components, DensityMixin, PrivatelyScored):  # t
         For starts and for ``sample``.
     n_jobs : int, optional
         Number of threads over blocks of rows; ``None`` uses as many as BLAS would.
+    ledger : see :class:`privem.GaussianMixture`
 
     Attributes
     ----------
@@ -125,6 +129,22 @@ class PoissonMixture(Synthetic, Components, DensityMixin, PrivatelyScored):  # t
         known = (self.n_components, self.n_iter, self.max_iter)
         return PrivatePoissonPlan(self._preamble(table, terms), *known, self._rng())
 
+    @property
+    def _merges(self) -> bool:
+        return True
+
+    def _merged(self, fit: PrivateFit[Poissons]) -> PrivateFit[Poissons]:
+        weights, rates = fit.state.weights, fit.state.rates
+
+        def part(group: list[int]) -> float:
+            rate = means_of(weights, rates, [group])[0]
+            return -float(weights[group].sum() * (rate @ np.log(rate)))
+
+        groups = held(lambda: alike(range(len(weights)), self.n_components, part))
+        state = Poissons(weights_of(weights, groups), means_of(weights, rates, groups))
+        structure = fit.structure if self.n_components > 1 else "full"
+        return replace(fit, state=state, structure=structure, lost=())
+
     def _set_private(self, result: PrivateFit[Poissons]) -> None:
         self.weights_, self.rates_ = result.state.weights, result.state.rates
         self.n_iter_ = result.iterations
@@ -136,7 +156,14 @@ class PoissonMixture(Synthetic, Components, DensityMixin, PrivatelyScored):  # t
 
     def _advise(self) -> None:
         if self.n_components > 1 and self.structure_ != "single":
-            say_alike(self, "components", ["rates_"])
+            say_alike(self)
+
+    @property
+    def _apart(self) -> tuple[str, ...]:
+        return ("rates_",)
+
+    def _shapes(self) -> Shapes:
+        return Shapes.of_mixture(self.weights_, self.rates_, self.rates_)
 
     def _region(self, d: int) -> Region | None:
         region = super()._region(d)
@@ -153,6 +180,9 @@ class PoissonMixture(Synthetic, Components, DensityMixin, PrivatelyScored):  # t
 
     def _scored(self) -> PoissonLogDensity:
         return PoissonLogDensity(Poissons(self.weights_, self.rates_))
+
+    def _n_parameters(self) -> int:
+        return self.weights_.size - 1 + self.rates_.size
 
     def _log_uniform(self) -> float:
         low, high = self.bounds_

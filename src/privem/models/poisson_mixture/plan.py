@@ -17,7 +17,7 @@ from ...blocks.shrinkage import clip_radius
 from ...budget import Allowance, Iterated, Part
 from ...core import Release, Stage
 from ...em import ExactEM, Fit, PrivateEM, gains_less
-from ...ground import Ground, Preamble, PrivateFit, without_evidence
+from ...ground import ALL_ALIKE, Ground, Preamble, PrivateFit, without_evidence
 from ...run import given, held
 from ..gaussian_mixture.frame import PrivateGaussian, for_columns, frame_size, gaussian_parts
 from ..gaussian_mixture.known import Known
@@ -100,12 +100,21 @@ class PrivatePoissonPlan(Iterated):
         numbers = max(k * (2 + d), frame_size(d, True))
         return [*parts, Part("em", left, [("gaussian", numbers)] * self.planned)]
 
+    def ruled_out(self, ground: Ground) -> str | None:
+        """Why so many components are too many for the noise, if they are; from that alone."""
+        _, single = self._iterations(self._weights, for_columns(ground))
+        return ALL_ALIKE if single and self.components > 1 else None
+
+    @property
+    def _weights(self) -> MomentWeights:
+        return MomentWeights.with_square(clip_radius(self.preamble.d), _SQUARE_SHARE)
+
     def stages(self, allowance: Allowance) -> Generator[Stage, Release[Any], PrivateFit[Poissons]]:
         """Generate the stages."""
         ground = yield from self.preamble.stages(allowance)
         ground = for_columns(replace(ground, region=where_counts_lie(ground.region)))
         frame = yield from given(PrivateGaussian(ground).stages())
-        weights = MomentWeights.with_square(clip_radius(self.preamble.d), _SQUARE_SHARE)
+        weights = self._weights
         model = PrivatePoissonModel(ground.region, weights, ground.cap_weight, ground.count)
         iterations, single = held(lambda: self._iterations(weights, ground))
         if single and iterations == 2 and self.n_iter is None and ground.allowance.adaptive:

@@ -16,7 +16,7 @@ def _table(model: Any, of: Mapping[str, Any]) -> ParameterTable:
     return ParameterTable(
         f"Mixture of {model.n_components} linear regression(s)",
         "Weight, noise, intercept and coefficients of each component:",
-        ["weight", "noise var.", "intercept", *model._names()],
+        ["weight", "noise var.", "intercept", *model._names("x")],
         [[weight, noise, start, *coef] for weight, noise, start, coef in zip(*parts, strict=True)],
     )
 

@@ -67,6 +67,7 @@ class RegressionMixture(TargetDensity):
         For starts and ``sample``.
     n_jobs : int, optional
         Number of threads over blocks of rows; ``None`` uses as many as BLAS would.
+    ledger : see :class:`privem.GaussianMixture`
 
     Attributes
     ----------
@@ -114,6 +115,7 @@ class RegressionMixture(TargetDensity):
     _needed: ClassVar[tuple[str, ...]] = ("coef_", "intercept_", "weights_", "noise_variance_")
     _target: ClassVar[bool] = True
     _mechanisms: ClassVar[Mapping[str, str]] = {"whitened": "gaussian"}
+    _effects: ClassVar[tuple[str, ...]] = ("coef_",)
 
     def _exact_plan(self, table: Table) -> RegressionMixturePlan:
         start = self._given_start()
@@ -157,7 +159,11 @@ class RegressionMixture(TargetDensity):
 
     def _advise(self) -> None:
         if self.n_components > 1 and self.structure_ != "single":
-            say_alike(self, "components", ["coef_", "intercept_", "noise_variance_"])
+            say_alike(self)
+
+    @property
+    def _apart(self) -> tuple[str, ...]:
+        return ("coef_", "intercept_", "noise_variance_")
 
     def _known(self, plan: PrivateRegressionsPlan, terms: Terms) -> dict[str, str]:
         names, joined = self._names(), plan.preamble.region

@@ -3,17 +3,17 @@
 from collections.abc import Mapping
 from typing import Any
 
-from ...declaration import AuditCase, Declaration, ParameterTable
+from ...declaration import AuditCase, Declaration, MadeUp, ParameterTable, Public
 
 
 def _mean(model: Any, of: Mapping[str, Any]) -> ParameterTable:
     title = "Symmetric mixture: b or -b, and noise"
-    return ParameterTable(title, "The mean b:", model._names(), [of["mean_"]], ["b"])
+    return ParameterTable(title, "The mean b:", model._names("x"), [of["mean_"]], ["b"])
 
 
 def _coefficients(model: Any, of: Mapping[str, Any]) -> ParameterTable:
     title = "Symmetric regression: <b, x> or -<b, x>, and noise"
-    return ParameterTable(title, "The coefficients b:", model._names(), [of["coef_"]], ["b"])
+    return ParameterTable(title, "The coefficients b:", model._names("x"), [of["coef_"]], ["b"])
 
 
 def _audit_case(s: Any) -> AuditCase:
@@ -27,6 +27,35 @@ def _regression_case(s: Any) -> AuditCase:
     return AuditCase(s.columns(s.spread, line), [1.0, 1.0], [1.0, 0.0])
 
 
+def _signs(public: Public, rng: Any) -> tuple[Any, Any]:
+    """b, half the separation from the origin, and a sign for each record."""
+    import numpy as np
+
+    from ...families import apart
+
+    (b,) = apart(1, public.features, public.separation, rng)
+    return b, np.where(rng.random(public.records) < 0.5, 1.0, -1.0)
+
+
+def _family(public: Public, rng: Any) -> MadeUp:
+    from dataclasses import replace
+
+    from ...families import numbers
+
+    b, signs = _signs(public, rng)
+    made = numbers(signs[:, None] * b + rng.standard_normal((public.records, public.features)))
+    return replace(made, instead={**made.instead, "noise_variance": 1.0}, sizes={})
+
+
+def _regression_family(public: Public, rng: Any) -> MadeUp:
+    from ...families import explained
+
+    b, signs = _signs(public, rng)
+    X = rng.standard_normal((public.records, public.features))
+    y = signs * (X @ b) + rng.standard_normal(public.records)
+    return explained(X, y, noise_variance=1.0)
+
+
 MODELS: tuple[Declaration, ...] = (
     Declaration(
         "SymmetricMixture",
@@ -35,6 +64,7 @@ MODELS: tuple[Declaration, ...] = (
         "a row is b or -b, plus noise",
         queries=("models.symmetric.model", "models.symmetric.query"),
         audit_case=_audit_case,
+        own_family=_family,
         table=_mean,
     ),
     Declaration(
@@ -45,6 +75,7 @@ MODELS: tuple[Declaration, ...] = (
         target=True,
         queries=("models.symmetric.model", "models.symmetric.query"),
         audit_case=_regression_case,
+        own_family=_regression_family,
         table=_coefficients,
     ),
 )

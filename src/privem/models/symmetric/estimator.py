@@ -18,6 +18,7 @@ from ...estimator.density import Components, OfBlock, TargetDensity
 from ...estimator.synthetic import Synthetic
 from ...linalg import Array
 from ...parameters import check_samples
+from ...report.shapes import Shapes
 from .base import GradientEstimator
 from .model import log_cosh
 from .plan import PrivateSymmetricPlan, SymmetricPlan
@@ -94,6 +95,7 @@ class SymmetricMixture(Synthetic, Components, SymmetricEstimator):
         For ``sample``.
     n_jobs : int, optional
         Number of threads over blocks of rows; ``None`` uses as many as BLAS would.
+    ledger : see :class:`privem.GaussianMixture`
 
     Attributes
     ----------
@@ -123,6 +125,11 @@ class SymmetricMixture(Synthetic, Components, SymmetricEstimator):
     """
 
     _needed: ClassVar[tuple[str, ...]] = ("mean_", "noise_variance_")
+    _effects: ClassVar[tuple[str, ...]] = ("mean_",)
+
+    def _shapes(self) -> Shapes:
+        means = np.stack([-self.mean_, self.mean_])
+        return Shapes.of_mixture(np.full(2, 0.5), means, np.full(2, self.noise_variance_))
 
     def _marginals(self) -> tuple[Array, Array]:
         means = np.stack([-self.mean_, self.mean_])
@@ -213,6 +220,7 @@ class SymmetricRegressionMixture(TargetDensity, SymmetricEstimator):
         For ``sample``.
     n_jobs : int, optional
         Number of threads over blocks of rows; ``None`` uses as many as BLAS would.
+    ledger : see :class:`privem.GaussianMixture`
 
     Attributes
     ----------
@@ -245,6 +253,7 @@ class SymmetricRegressionMixture(TargetDensity, SymmetricEstimator):
     target_bounds: Any = None
 
     _needed: ClassVar[tuple[str, ...]] = ("coef_", "noise_variance_")
+    _effects: ClassVar[tuple[str, ...]] = ("coef_",)
     _target: ClassVar[bool] = True
 
     def predict(self, X: Any) -> Array:

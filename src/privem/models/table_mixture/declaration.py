@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from ...declaration import AuditCase, Declaration, Example, ParameterTable
+from ...declaration import AuditCase, Declaration, Example, MadeUp, ParameterTable, Public
 
 
 def _audit_case(s: Any) -> AuditCase:
@@ -20,6 +20,42 @@ def _example() -> Example:
     sign = np.where(rng.random(n) < 0.4, 1.0, -1.0)
     X = 2 * sign[:, None] * [1.0, -2.0, 0.5] + rng.normal(size=(n, 3))
     return Example((X,), {"n_components": 2, "schema": (-9.0, 9.0)}, {})
+
+
+def _family(public: Public, rng: Any) -> MadeUp:
+    import numpy as np
+    from scipy.special import logsumexp, ndtr
+
+    from ...families import apart, members
+    from ...schema import Schema
+
+    given = public.arguments.get("schema")
+    if given is None:
+        given = {f"x{j}": (0.0, 1.0) for j in range(public.features)}
+    schema = given if isinstance(given, Schema) else Schema.of(given)
+    listed = {
+        name: [f"{j}" for j in range(public.categories)] for name in schema.without_categories
+    }
+    schema = schema.with_categories(listed)
+    complete = schema.with_bounds(dict.fromkeys(schema.without_bounds, (0.0, 100.0)))
+    # Groups along each column, from its first cell to its last.
+    n, d, k = public.records, len(complete.columns), public.components
+    centres, label = apart(k, d, public.separation, rng), members(n, k, rng)
+    sizes = np.array([column.size for column in complete.columns])
+    low, high = centres.min(axis=0) - 3, centres.max(axis=0) + 3
+    part = (centres[label] + rng.standard_normal((n, d)) - low) / (high - low)
+    cells = np.clip(np.floor(part * sizes), 0, sizes - 1).astype(np.int64)
+    # Of each record: how likely its cells are in each group, and in all of them.
+    shares, likely = np.bincount(label, minlength=k) / n, np.zeros((k, n))
+    for j, size in enumerate(sizes):
+        edges = low[j] + (high[j] - low[j]) * np.arange(1, size) / size
+        reached = np.pad(
+            ndtr(edges - centres[:, j : j + 1]), ((0, 0), (1, 1)), constant_values=(0, 1)
+        )
+        likely += np.log(np.maximum(np.diff(reached), 1e-300))[:, cells[:, j]]
+    exact = float(logsumexp(likely + np.log(shares)[:, None], axis=0).mean())
+    alone = -float(np.log(sizes).sum())
+    return MadeUp((complete.decode(cells, rng),), alone, {"schema": schema}, exact=exact)
 
 
 def _table(model: Any, of: Mapping[str, Any]) -> ParameterTable:
@@ -54,6 +90,9 @@ MODELS: tuple[Declaration, ...] = (
         ),
         audit_case=_audit_case,
         own_example=_example,
+        own_family=_family,
+        rehearsed=50_000,  # few passes, and many cells
+        rehearsals=1,  # each takes seconds
         results=("weights_", "marginals_"),
         table=_table,
     ),

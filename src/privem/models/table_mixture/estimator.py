@@ -13,19 +13,14 @@ from sklearn.utils.validation import check_is_fitted
 from ...blocks.region import Region
 from ...budget import Terms
 from ...data import Policy, Table, open_table
+from ...data.frame import frame_like
 from ...data.kinds import framed
 from ...estimator.density import Components, OfBlock
 from ...estimator.score import PrivatelyScored
 from ...estimator.warnings import say_few
 from ...ground import Preamble
 from ...linalg import Array
-from ...parameters import (
-    check_float,
-    check_int,
-    check_one_start,
-    check_option,
-    check_samples,
-)
+from ...parameters import check_float, check_int, check_one_start, check_samples
 from .exact import CountedFit, ExactTables
 from .finding import Finding
 from .imputing import imputed, known_cells
@@ -33,7 +28,7 @@ from .log_density import TableLogDensity
 from .model import TableState
 from .plan import PrivateTables, TableFit
 from .reading import completed, needed, say_unread, schema_of
-from .values import law_frame, marginal_frame, sampler
+from .values import law_table, marginal_frame, place, sampler
 
 
 @dataclass(repr=False, eq=False, kw_only=True)
@@ -80,6 +75,7 @@ class TableMixture(Components, DensityMixin, PrivatelyScored):  # type: ignore[m
         Where searches begin, and for drawing; never for noise.
     n_jobs : int, optional
         Number of threads over blocks of rows; ``None`` uses as many as BLAS would.
+    ledger : see :class:`privem.GaussianMixture`
 
     Attributes
     ----------
@@ -134,6 +130,11 @@ class TableMixture(Components, DensityMixin, PrivatelyScored):  # type: ignore[m
     )
     _released: ClassVar[tuple[str, ...]] = ("weights_", "marginals_")
     _mechanisms: ClassVar[Mapping[str, str]] = {"joint": "gaussian"}
+    _parts: ClassVar[str] = "classes"
+    _unselected: ClassVar[str] = (
+        "its private fit chooses the number of classes itself (n_components='auto'), from the same "
+        "tables whatever the number"
+    )
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -299,29 +300,37 @@ class TableMixture(Components, DensityMixin, PrivatelyScored):  # type: ignore[m
 
         Returns
         -------
-        polars.DataFrame
+        polars.DataFrame or pandas.DataFrame
+            Of the kind of X or, if that is an array or a file, of the kind that was fitted.
             A column for each value (of numbers and dates: each cell, called by its first value),
             and ``"missing"`` if the column has gaps; a row for each record.
         """
         check_is_fitted(self)
-        j = self._place(column)
+        j = place(self.schema_, column)
         cells = known_cells(self.schema_, self._framed(X), without=column)
-        return law_frame(self.schema_, column, self._state.conditional(j, cells))
+        law = law_table(self.schema_, column, self._state.conditional(j, cells))
+        return frame_like(X, law, self._kind(None))
 
-    def marginal(self, *columns: str) -> Any:
+    def marginal(self, *columns: str, library: str | None = None) -> Any:
         """The joint law of one or more columns.
+
+        Parameters
+        ----------
+        *columns : str
+        library : {"polars", "pandas"}, optional
+            Which kind of frame; by default that which was fitted.
 
         Returns
         -------
-        polars.DataFrame
+        polars.DataFrame or pandas.DataFrame
             A row for each combination of cells, named by their first values, and its
             ``"probability"``.
         """
         check_is_fitted(self)
         if not columns:
             raise ValueError("marginal takes the names of one or more columns")
-        law = self._state.marginal(*(self._place(name) for name in columns))
-        return marginal_frame(self.schema_, columns, law)
+        law = self._state.marginal(*(place(self.schema_, name) for name in columns))
+        return marginal_frame(self.schema_, columns, law, self._kind(library))
 
     def impute(self, X: Any) -> Any:
         """Records in which every gap is filled by a draw, given all else that the record says.
@@ -342,7 +351,7 @@ class TableMixture(Components, DensityMixin, PrivatelyScored):  # type: ignore[m
     def sample_frame(
         self,
         n_samples: int = 1,
-        library: str = "polars",
+        library: str | None = None,
         *,
         given: Mapping[str, Any] | None = None,
         missing: bool = True,
@@ -353,8 +362,9 @@ class TableMixture(Components, DensityMixin, PrivatelyScored):  # type: ignore[m
         ----------
         n_samples : int, default=1
             How many records.
-        library : {"polars", "pandas"}, default="polars"
-            Which kind of frame.
+        library : {"polars", "pandas"}, optional
+            Which kind of frame. By default that which was fitted; polars, if it was an array or a
+            file, or if the model was loaded.
         given : mapping, optional
             Conditions on columns: a value, a pair ``(low, high)`` of numbers, dates or times, a
             list of values, or ``None`` (missing). All records meet them, and the other columns are
@@ -373,10 +383,9 @@ class TableMixture(Components, DensityMixin, PrivatelyScored):  # type: ignore[m
         """
         check_is_fitted(self)
         check_samples(n_samples)
-        check_option("library", library, ("polars", "pandas"))
-        for name in given or ():
-            self._place(name)
-        return sampler(self.schema_, self._state, self._rng(), given, missing, library)(n_samples)
+        kind = self._kind(library)
+        draw = sampler(self.schema_, self._state, self._rng(), given, missing, kind.library)
+        return kind.typed(draw(n_samples))
 
     def _sampler(self) -> Callable[[int], Any]:
         """Draws so many records at a time; what constraints need is computed once."""
@@ -384,9 +393,3 @@ class TableMixture(Components, DensityMixin, PrivatelyScored):  # type: ignore[m
 
     def _without_background(self) -> TableMixture:
         return self
-
-    def _place(self, column: str) -> int:
-        if column not in self.schema_.names:
-            known = ", ".join(self.schema_.names)
-            raise ValueError(f"the model has no column {column!r}; it has {known}")
-        return self.schema_.names.index(column)

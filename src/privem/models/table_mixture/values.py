@@ -10,7 +10,8 @@ import polars as pl
 from numpy.typing import NDArray
 
 from ...data.columns import Category, Flag, Moment, Number
-from ...data.decode import decode
+from ...data.decode import as_pandas, decode
+from ...data.frame import FrameKind
 from ...data.given import spans, within
 from ...linalg import Array
 from ...schema import Schema
@@ -34,16 +35,18 @@ def cell_names(schema: Schema, column: str) -> list[str]:
     return names
 
 
-def law_frame(schema: Schema, column: str, law: Array) -> pl.DataFrame:
-    """Laws (n, cells) of a column as a frame, a column for each cell."""
-    names = cell_names(schema, column)
-    return pl.DataFrame({name: law[:, c] for c, name in enumerate(names)})
+def law_table(schema: Schema, column: str, law: Array) -> dict[str, Array]:
+    """Laws (n, cells) of a column as a table, a column for each cell."""
+    return {name: law[:, c] for c, name in enumerate(cell_names(schema, column))}
 
 
-def marginal_frame(schema: Schema, columns: Sequence[str], law: Array) -> pl.DataFrame:
+def marginal_frame(schema: Schema, columns: Sequence[str], law: Array, kind: FrameKind) -> Any:
     """The joint law of some columns as a frame, a row for each combination of cells."""
     places = np.indices(law.shape).reshape(len(columns), -1)
     found = [schema.firsts(name).gather(place) for name, place in zip(columns, places, strict=True)]
+    if kind.library == "pandas":
+        frame = as_pandas([schema[name] for name in columns], pl.DataFrame(found))
+        return kind.typed(frame).assign(probability=law.ravel())
     return pl.DataFrame([*found, pl.Series("probability", law.ravel())])
 
 
@@ -57,6 +60,8 @@ def sampler(
 ) -> Callable[[int], Any]:
     """Draws frames of so many records, given conditions and constraints."""
     asked = dict(given or {})
+    for name in asked:
+        place(schema, name)
     allowed, instead = _conditions(schema, asked, missing)
     linked = Constrained(schema, state, asked, allowed, instead)
     detail = detail_of(schema, state, linked)
@@ -119,3 +124,10 @@ def _drawn_frame(
             if ranges:
                 drawn[name] = within(column, cells[:, j], ranges, rng)
     return decode(schema.columns, cells, rng, library, drawn)
+
+
+def place(schema: Schema, column: str) -> int:
+    """The number of a column, by its name."""
+    if column not in schema.names:
+        raise ValueError(f"the model has no column {column!r}; it has {', '.join(schema.names)}")
+    return schema.names.index(column)
