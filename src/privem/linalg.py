@@ -284,6 +284,21 @@ def gamma(k: float) -> float:
     return k * U / (1 - k * U)
 
 
+def first_largest(values: Array, axis: int, scale: float = 1.0) -> NDArray[np.int64]:
+    """Where the largest value stands along an axis: of those that tie, the first.
+
+    Values tie if they differ by a billionth of the largest, or of ``scale`` if that is larger.
+    Components that are the same, or points of a grid between two centres, differ by the rounding
+    errors of one processor or another, and these must not decide.
+
+    >>> first_largest(np.array([[0.1 + 0.2, 0.3], [0.3, 0.1 + 0.2], [0.1, 0.4]]), 1)
+    array([0, 0, 1])
+    """
+    top = values.max(axis=axis, keepdims=True)
+    least = top - 1e-9 * np.maximum(np.abs(top), scale)
+    return np.asarray(np.argmax(values >= least, axis=axis), dtype=np.int64)
+
+
 def positive(vectors: Array) -> Array:
     """Vectors (..., d) with the sign that makes the largest entry of each positive.
 

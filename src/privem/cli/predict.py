@@ -16,6 +16,7 @@ from sklearn.utils import get_tags
 from ..data import read_file
 from ..data.categories import read_categories
 from ..declaration import declarations
+from ..linalg import first_largest
 from ..report import print_csv, write_records
 from .failures import reading_data, writing_file, writing_stdout
 from .fit import as_table
@@ -89,7 +90,7 @@ def _labels(model: Any, data: Path, proba: bool, header: bool | None) -> pl.Data
     if not proba:
         return pl.DataFrame({"label": model.predict(rows).astype(np.int64)})
     each = model.predict_proba(rows)
-    found = {"label": each.argmax(axis=1).astype(np.int64)}
+    found = {"label": first_largest(each, 1)}
     return pl.DataFrame(found | {f"p{k}": each[:, k] for k in range(each.shape[1])})
 
 

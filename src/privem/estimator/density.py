@@ -17,7 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 from ..blocks.region import Background
 from ..core import Block, Scratch
 from ..kernels.mixture import log_normaliser
-from ..linalg import Array
+from ..linalg import Array, first_largest
 from .base import Estimator
 
 OfBlock = Callable[[Block, Scratch], Array]
@@ -100,7 +100,7 @@ class Components(Density):
         """The most probable component of each record."""
         check_is_fitted(self)
         log_joint = self._log_joint()
-        labels: NDArray[np.int64] = self._all(X, lambda b, s: log_joint(b, s).argmax(axis=0))
+        labels: NDArray[np.int64] = self._all(X, lambda b, s: first_largest(log_joint(b, s), 0))
         return labels
 
     def predict_proba(self, X: Any) -> Array:

@@ -22,7 +22,7 @@ from ...blocks.region import Region
 from ...blocks.shrinkage import soften
 from ...core import Release, Stage
 from ...ground import Ground
-from ...linalg import Array, invert_cholesky
+from ...linalg import Array, first_largest, invert_cholesky
 from ..kmeans.grid import MOST_AXES, Cloud, GridStart, weighted_kmeans
 from .model import Mixture
 from .structure import copies
@@ -138,7 +138,7 @@ class PointsFit:
     @property
     def best(self) -> PointsFit:
         """The most likely of several."""
-        i = int(np.argmax(self.value))
+        i = int(first_largest(self.value, 0))
         parts = (self.value, self.share, self.weights, self.means, self.covariances)
         return PointsFit(*(part[i] for part in parts))
 
@@ -162,7 +162,8 @@ def fitted(
     share, features = _nearest(points, np.concatenate(starts)), _features(points)
     for iterations, kept in _ROUNDS:
         tried = _em(features, chances, share, blur, iterations)
-        share = tried.share[np.argsort(-tried.value, kind="stable")[:kept]]
+        # Runs that come to the same place tie: rounding must not decide which goes on.
+        share = tried.share[np.argsort(-tried.value.round(9), kind="stable")[:kept]]
     return _em(features, chances, share, blur, _LONG).best
 
 
@@ -181,7 +182,8 @@ def _far_apart(points: Array, chances: Array, k: int, rng: np.random.Generator) 
 
 def _nearest(points: Array, means: Array) -> Array:
     """One for the nearest mean of each point, (runs, K, n); means are (runs, K, d)."""
-    nearest = np.argmin(np.sum(means**2, axis=2)[:, :, None] - 2 * (means @ points.T), axis=1)
+    distances = np.sum(means**2, axis=2)[:, :, None] - 2 * (means @ points.T)
+    nearest = first_largest(-distances, 1, float(np.sum(points**2, axis=1).max()))
     same = np.equal(nearest[:, None], np.arange(means.shape[1])[:, None])
     return np.asarray(same, dtype=np.float64)
 

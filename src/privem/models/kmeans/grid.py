@@ -38,7 +38,7 @@ from ...blocks.region import Region
 from ...blocks.sensitivity import UP, capped
 from ...core import Block, Group, Release, Scratch, Stage
 from ...ground import Ground
-from ...linalg import Array, gamma
+from ...linalg import Array, first_largest, gamma
 from ...run import held, settled
 
 # More than any plan asks for, and few enough to hold.
@@ -338,7 +338,7 @@ def weighted_kmeans(
     for _ in range(tries):
         centres = _seed(points, squares, weights, k, rng)
         centres, cost = _settle(points, squares, weights, centres)
-        if cost < least:
+        if cost < least * (1 - 1e-9):  # the first of those that found the same
             best, least = centres, cost
     return best, least
 
@@ -370,7 +370,8 @@ def _seed(points: Array, squares: Array, weights: Array, k: int, rng: np.random.
         drawn = np.searchsorted(cumulated, rng.random(candidates) * cumulated[-1])
         drawn = np.minimum(drawn, len(points) - 1)
         nearer = np.minimum(_distances(points, squares, points[drawn]), near[:, None])
-        pick = int(np.argmin(weights @ nearer))
+        costs = weights @ nearer
+        pick = int(first_largest(-costs, 0, float(costs.max())))
         chosen.append(int(drawn[pick]))
         near = nearer[:, pick]
     return points[chosen]
@@ -378,10 +379,10 @@ def _seed(points: Array, squares: Array, weights: Array, k: int, rng: np.random.
 
 def _settle(points: Array, squares: Array, weights: Array, centres: Array) -> tuple[Array, float]:
     """Lloyd's algorithm until it gains nothing, at most ``_ITERATIONS`` steps."""
-    k, last = len(centres), np.inf
+    k, last, furthest = len(centres), np.inf, float(squares.max())
     for _ in range(_ITERATIONS):
         distances = _distances(points, squares, centres)
-        label = distances.argmin(axis=1)
+        label = first_largest(-distances, 1, furthest)
         cost = float(weights @ distances[np.arange(len(points)), label])
         if not cost < last * (1 - 1e-6):
             break

@@ -19,7 +19,7 @@ from ...estimator.density import OfBlock, TargetDensity, log_sums, shares
 from ...estimator.inits import given_weights
 from ...estimator.warnings import say_alike, say_few
 from ...ground import Preamble, PrivateFit
-from ...linalg import Array
+from ...linalg import Array, first_largest
 from ...parameters import TARGET, check_array_shape, check_float, check_int, check_one_start
 from .model import Regressions
 from .plan import Lines, PrivateRegressionsPlan, RegressionMixturePlan
@@ -188,8 +188,7 @@ class RegressionMixture(TargetDensity):
 
     def component_labels(self, X: Any, y: Any) -> NDArray[np.int64]:
         """The most probable component given x and y."""
-        labels: NDArray[np.int64] = self.component_proba(X, y).argmax(axis=1)
-        return labels
+        return first_largest(self.component_proba(X, y), 1)
 
     def _log_density(self) -> OfBlock:
         return log_sums(self._log_joint)
