@@ -9,6 +9,7 @@ Held-out log-likelihood per record; delta = 1e-6, add-remove neighbours, wide pu
 whole    every K with the whole budget, which nobody has who does not know K: the best is "best"
 largest  the K=8 of these: no choice at all
 select   privem.select: the largest K that the forecast supports, others by merging, one joint score
+more     the same with share=0.3: more of the budget for the scores
 split    a fit for every K in parallel, each with an eighth of what scores leave, one joint score
 refit    the same with 0.4 of the budget for fits and scores; then the winner again, with the rest
 
@@ -49,7 +50,9 @@ from privem.run import run  # noqa: E402
 DELTA, MOST = 1e-6, 8
 # The part of the cases in which the choice should be near the best of its fits.
 NEAR = 0.8
-DESIGNS = ("whole", "select", "split", "refit")
+DESIGNS = ("whole", "select", "more", "split", "refit")
+# Of the budget, for scores.
+MORE = 0.3
 # Of the budget, for choosing, where the winner is fitted again.
 FIRST = 0.4
 
@@ -88,7 +91,8 @@ def measure(design: str, name: str, epsilon: float, seed: int) -> dict:
         model = models(name, seed)[winner - 1].set_params(epsilon=part(epsilon, 1 - FIRST))
         return {"k": winner, "chosen": float(model.fit(train).score(test))}
     else:
-        chosen = select(candidates, train, epsilon=epsilon, delta=DELTA)
+        share = {"share": MORE} if design == "more" else {}
+        chosen = select(candidates, train, epsilon=epsilon, delta=DELTA, **share)
     found = {"k": chosen.best_.n_components, "chosen": float(chosen.best_.score(test))}
     fits = chosen_from(chosen, test)
     return found | {"each": fits, "noise": chosen.scores_ and chosen.scores_.difference_deviation}
