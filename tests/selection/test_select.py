@@ -378,3 +378,21 @@ def test_ledgers_that_differ_are_refused():
         with pytest.raises(ValueError, match="different ledgers"):
             select(models, X)
     assert not os.path.exists("a.db")
+
+
+def test_count_bounds_and_scores_are_released_once():
+    """Whatever the number of fits; all candidates are scored in one release, with one clip."""
+    models = [
+        GaussianMixture(k, covariance_type=kind, random_state=0)
+        for kind in ("full", "diag")
+        for k in (1, 2)
+    ]
+    chosen = seeded(models, X, epsilon=8.0)
+    names = [record.name for record in chosen.privacy_.releases]
+    fitted = sum(each.how == "fitted" for each in chosen.candidates_)
+    assert fitted == names.count("frame 1") == 2
+    # Count and bounds come first, what scores differ by and the scores last.
+    once = ["count", "scale", "place", "ends", "outside", "disagreement", "scores"]
+    assert names[:5] + names[-2:] == once
+    assert [names.count(name) for name in once] == [1] * 7
+    assert len(chosen.scores_) == 4
