@@ -50,7 +50,7 @@ _LARGE_DELTA = 1e-2
 # What fits set besides the model's own parameters, and another kind of fit must not leave behind.
 _PRIVATE = (
     *("privacy_", "bounds_", "target_bounds_", "outside_", "structure_", "missing_probability_"),
-    *("_played", "_uncertainty"),
+    *("_played", "_uncertainty", "selection_"),
 )
 _EXACT = ("converged_", "lower_bound_", "lower_bounds_", "labels_", "inertia_")
 

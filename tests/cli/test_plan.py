@@ -1,6 +1,7 @@
 """privem plan, and the forecast of privem fit."""
 
 import json
+from dataclasses import replace
 
 import click
 import numpy as np
@@ -95,7 +96,7 @@ def test_what_is_useless_needs_a_yes_and_costs_the_count_alone(folder, tmp_path,
     asked = ["fit", folder / "few.csv", "-o", model, "-k", 8, *BOUNDS]
     asked += ["--ledger", f"{tmp_path / 'b.db'}#x"]
     said = run(*asked, code=2).stderr
-    assert "not fitted, only the count has been spent: " in said
+    assert "not fitted, only the count has been spent (epsilon " in said
     assert "--yes" in said
     assert not model.exists()
     (entry,) = ledger.history()
@@ -104,6 +105,11 @@ def test_what_is_useless_needs_a_yes_and_costs_the_count_alone(folder, tmp_path,
     assert privem.load(model).structure_ == "single"
     whole = ledger.history()[1]
     assert 0 < entry.part < 0.02 * whole.part  # a hundredth is for the count
+    # What the message says of the count is what a statement would.
+    statement = privem.load(model).privacy_
+    alone = replace(statement, releases=statement.releases[:1])
+    assert statement.releases[0].name == "count"
+    assert f"(epsilon {alone.recount():.2g} at delta 1e-06)" in said
 
 
 def test_with_rows_nothing_is_spent(folder, tmp_path, ledger):

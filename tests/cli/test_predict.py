@@ -226,4 +226,9 @@ def test_the_number_of_components_is_chosen_within_one_budget(people):
     model = privem.load(people / "m.json")
     assert model.n_components == said["components"]
     assert model.privacy_.epsilon == 2.0
+    # The noise of differences is said too, and all of it is in the file and on its page.
+    noise = said["difference_deviation"]
+    assert model.selection_ == {"candidates": said["candidates"], "difference_deviation": noise}
+    run("report", people / "m.json", "-o", people / "r.html")
+    assert "Chosen from" in (people / "r.html").read_text()
     assert [run.what.model for run in privem.Ledger(ledger).history()] == ["select"]

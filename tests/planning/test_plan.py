@@ -95,6 +95,20 @@ def test_what_an_accuracy_needs_is_enough():
         assert again.loss <= found.accuracy
 
 
+@pytest.mark.parametrize("accuracy", [0.002, 0.05, 0.4])
+def test_more_is_needed_just_where_the_plan_is_not_enough(accuracy):
+    found = plan(GaussianMixture(1, bounds=1.0, epsilon=0.5), 1500, 3, accuracy=accuracy)
+    enough = found.loss <= accuracy
+    for needed, planned in ((found.epsilon_needed, 0.5), (found.rows_needed, 1500)):
+        assert needed is None or (needed <= planned) == enough
+
+
+def test_what_was_tried_is_said_where_nothing_is_enough():
+    found = plan(GaussianMixture(1, bounds=1.0, epsilon=0.5), 1500, 3, accuracy=0.1, rehearsals=1)
+    lacking = replace(found, epsilon_needed=None, rows_needed=None)
+    assert "is not reached with epsilon up to 20, nor with 100 million records" in str(lacking)
+
+
 def test_the_least_that_is_enough():
     assert _least([1, 2, 3, 4], lambda step: step >= 3) == 3
     assert _least([1, 2, 3, 4], lambda step: True) == 1

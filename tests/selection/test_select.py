@@ -24,7 +24,14 @@ from privem import (
     TableMixture,
     select,
 )
+from privem.estimator.store import ModelFileError
 from privem.federation import Federation, Party
+from privem.report import Report
+from privem.report.numbers import rounded
+from privem.selection.result import say_choice
+from privem.selection.select import _told_apart
+
+from ..report.pages import check
 
 RNG = np.random.default_rng(0)
 X = RNG.choice([-6.0, 0.0, 6.0], (4000, 1)) + RNG.normal(size=(4000, 2))
@@ -75,6 +82,61 @@ def test_what_a_selection_returns(tmp_path):
     assert str(again.privacy_) == str(chosen.privacy_)
     assert np.array_equal(again.means_, best.means_)
     assert best.uncertainty()["means_"].shape == (3, 2)
+    # What it was chosen from is saved with it, as it was printed.
+    assert again.selection_ == best.selection_
+    assert say_choice(again.selection_) == chosen._lines()
+    noise = chosen.scores_.difference_deviation
+    assert again.selection_["difference_deviation"] == noise
+    assert f"a difference of two scores has noise of deviation {noise:.3g}" in said
+    assert 0 < noise < min(chosen.scores_.deviation)
+    page = check(Report(again).html).text
+    assert "Chosen from" in page
+    assert f"noise of deviation {noise:.3g}" in page
+    for each in chosen.candidates_:
+        assert all(cell in page for cell in rounded(each.score, each.deviation, 3))
+    # An exact fit of the same estimator was not chosen.
+    assert not hasattr(best.set_params(epsilon=None).fit(X), "selection_")
+
+
+def test_one_that_is_left_has_no_scores_on_its_page():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        best = select(gaussians(6)[2:], X[:100], epsilon=0.1).best_
+    assert best.selection_["difference_deviation"] is None
+    page = check(Report(best).html).text
+    assert "nothing was scored" in page
+    assert page.count("ruled out") >= 3
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda known: known["candidates"][0].update(name=3),
+        lambda known: known["candidates"][0].update(score="<b>"),
+        lambda known: known["candidates"][0].pop("how"),
+        lambda known: known.pop("difference_deviation"),
+        lambda known: known.update(candidates="all"),
+        lambda known: known.update(difference_deviation=float("inf")),
+    ],
+)
+def test_a_file_with_another_choice_is_damaged(change, tmp_path):
+    best = seeded(gaussians(2), X, epsilon=2.0).best_
+    change(best.selection_)
+    best.save(tmp_path / "model.json")
+    with pytest.raises(ModelFileError, match="damaged"):
+        privem.load(tmp_path / "model.json")
+
+
+def test_names_are_short():
+    """Each by what differs among those of its kind."""
+    kinds = [FactorAnalysis(1), GaussianMixture(2), GaussianMixture(3, covariance_type="diag")]
+    assert _told_apart(kinds) == [
+        "FactorAnalysis(1)",
+        "GaussianMixture(2, covariance_type='full')",
+        "GaussianMixture(3, covariance_type='diag')",
+    ]
+    assert _told_apart(kinds[1:])[0] == "n_components=2, covariance_type='full'"
+    assert _told_apart([GaussianMixture(2, bounds=9.0)]) == ["GaussianMixture(2)"]
 
 
 def counts():
@@ -316,3 +378,21 @@ def test_ledgers_that_differ_are_refused():
         with pytest.raises(ValueError, match="different ledgers"):
             select(models, X)
     assert not os.path.exists("a.db")
+
+
+def test_count_bounds_and_scores_are_released_once():
+    """Whatever the number of fits; all candidates are scored in one release, with one clip."""
+    models = [
+        GaussianMixture(k, covariance_type=kind, random_state=0)
+        for kind in ("full", "diag")
+        for k in (1, 2)
+    ]
+    chosen = seeded(models, X, epsilon=8.0)
+    names = [record.name for record in chosen.privacy_.releases]
+    fitted = sum(each.how == "fitted" for each in chosen.candidates_)
+    assert fitted == names.count("frame 1") == 2
+    # Count and bounds come first, what scores differ by and the scores last.
+    once = ["count", "scale", "place", "ends", "outside", "disagreement", "scores"]
+    assert names[:5] + names[-2:] == once
+    assert [names.count(name) for name in once] == [1] * 7
+    assert len(chosen.scores_) == 4

@@ -6,7 +6,7 @@ import time
 import warnings
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -285,7 +285,7 @@ def fit_file(
     summary = summary_of(request, estimator, caught, weight if request.exact else None)
     summary |= {"data": str(data)}
     if choice is not None:
-        summary |= {"candidates": [asdict(each) for each in choice.candidates_]}
+        summary |= estimator.selection_
     if request.exact:
         # Of a private fit nobody paid for the number of rows, or for the time it took.
         summary |= {"rows": rows, "total_weight": weight, "seconds": round(seconds, 6)}

@@ -15,6 +15,7 @@ import click
 from ..core import Release, Stage
 from ..declaration import Declaration
 from ..estimator.verbose import watching
+from ..meter import cost
 from ..planning.forecast import Forecast
 from ..planning.plan import plan
 from ..report.pairs import save_figure
@@ -46,7 +47,7 @@ class Foresight:
     yes: bool
     silent: bool
     _done: bool = False
-    _counted: bool = False
+    _spent: float | None = None
 
     @contextmanager
     def watching(self, estimator: Any, pause: Callable[[], None]) -> Iterator[None]:
@@ -59,7 +60,9 @@ class Foresight:
 
         def watch(stage: Stage, release: Release[Any]) -> None:
             if stage.name == "count" and not self._done:
-                self._counted = True
+                terms = estimator._terms()
+                budget = (terms.failure, terms.delta, terms.accountant)
+                self._spent = cost(release.spent, *budget)
                 self._forecast(estimator, float(release.statistics.count), pause)
 
         if estimator.epsilon is None:
@@ -91,7 +94,10 @@ class Foresight:
 
     def _ask(self, found: Forecast, pause: Callable[[], None]) -> None:
         """Go on, or stop."""
-        spent = "only the count has been spent" if self._counted else "nothing has been spent"
+        spent = "nothing has been spent"
+        if self._spent is not None:
+            delta = found.delta
+            spent = f"only the count has been spent (epsilon {self._spent:.2g} at delta {delta:g})"
         if not _asks():
             raise Failure(
                 ExitCode.USAGE,

@@ -24,6 +24,7 @@ _FIT = {
     "target?": "of a regression",
     "components": "as asked for, or as chosen",
     "candidates?": "of several numbers of components: what became of each, and its score",
+    "difference_deviation?": "the noise of a difference of two of these scores",
     "private": "true or false",
     "epsilon, delta": "the budget; null in exact fits",
     "statement": "the privacy statement in words",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,7 +17,7 @@ from ..audit.report import AuditReport, Finding
 from ..declaration import Declaration
 from ..demo import Demo
 from ..report.numbers import with_error
-from ..selection.result import Outcome
+from ..selection.result import say_choice
 from .console import aligned, emit_json, note, numbers, remarks, show, table_of
 
 if TYPE_CHECKING:
@@ -124,17 +124,12 @@ def _describe(estimator: Any, model: Declaration, summary: dict[str, Any]) -> li
         said = f"{table.caption.rstrip(':')}{'' if around is None else _ERRORS}:"
         pieces += [f"{said}\n", *cells, ""]
     if "candidates" in summary:
-        pieces += ["Numbers of components:\n", *_candidates(summary["candidates"]), ""]
+        pieces += ["Numbers of components:\n", *(f"  {line}" for line in say_choice(summary)), ""]
     pieces.append(Text(summary["statement"]))
     mapped = not (model.categories or model.schema or get_tags(estimator).input_tags.allow_nan)
     if "parties" in summary and mapped and summary["private"]:  # whether there are any is not said
         pieces.append(Text("Missing values, if there are any, counted as the lower bound."))
     return pieces
-
-
-def _candidates(candidates: Sequence[Mapping[str, Any]]) -> list[str]:
-    """What became of each of several numbers of components."""
-    return [f"  {Outcome(**each)}" for each in candidates]
 
 
 def _bounds(estimator: Any) -> str:

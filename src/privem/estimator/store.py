@@ -18,7 +18,7 @@ from ..schema import Schema
 
 _FORMAT = "privem-model"
 # 1: at first. 2: with the types of the columns, which older models lack. 3: with backgrounds and
-# standard errors. 4: with the entry in a ledger, if there is one.
+# standard errors. 4: with the entry in a ledger, and what a selection chose from, if there are any.
 _VERSION = 4
 # What older files lack, and what it would have been.
 _SINCE = {"background_weight_": 0.0}
@@ -27,7 +27,7 @@ _COMMON = (
     *("n_features_in_", "feature_names_in_", "feature_types_in_", "target_name_in_"),
     *("n_iter_", "converged_", "lower_bound_", "lower_bounds_", "inertia_", "loglike_"),
     *("privacy_", "bounds_", "target_bounds_", "outside_", "structure_", "missing_probability_"),
-    "_uncertainty",
+    *("_uncertainty", "selection_"),
 )
 
 
@@ -123,9 +123,31 @@ def _check_columns(estimator: Any) -> None:
             raise ModelFileError(f"bounds_ are not {count} lower and upper bounds")
     if not isinstance(getattr(estimator, "_uncertainty", {}), dict):
         raise ModelFileError("_uncertainty is no mapping")
+    _check_selection(getattr(estimator, "selection_", None))
     weight = getattr(estimator, "background_weight_", 0.0)
     if weight != 0 and not (0 < weight < 1 and bounds is not None and (low < high).all()):
         raise ModelFileError(f"background_weight_={weight!r} is no weight of a density on bounds_")
+
+
+# What a model that was chosen says of each candidate (:class:`privem.selection.result.Outcome`).
+_TEXTS, _NUMBERS = ("name", "status", "how"), ("score", "deviation", "parameters")
+
+
+def _check_selection(known: Any) -> None:
+    """Pages and summaries print it: it must be texts and numbers."""
+    if known is None:
+        return
+    each = known["candidates"]
+    right = isinstance(each, list) and _is_number(known["difference_deviation"])
+    for one in each:
+        right &= set(one) == {*_TEXTS, *_NUMBERS} and all(isinstance(one[n], str) for n in _TEXTS)
+        right &= all(_is_number(one[name]) for name in _NUMBERS)
+    if not right:
+        raise ModelFileError("selection_ is no list of candidates")
+
+
+def _is_number(value: Any) -> bool:
+    return value is None or (type(value) in (int, float) and math.isfinite(value))
 
 
 def _refuse(constant: str) -> None:

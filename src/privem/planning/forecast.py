@@ -9,6 +9,9 @@ from typing import Any
 
 from .rehearsal import Rehearsals
 
+# Budgets and numbers of records among which the least that is enough is looked for.
+EPSILONS = [0.01 * 2 ** (step / 2) for step in range(23)]
+ROWS = [round(100 * 10 ** (step / 4)) for step in range(25)]
 # Rehearsals for each point of a picture, and its epsilons, times the one asked for.
 _TIMES, _STEPS = 5, (1 / 16, 1 / 8, 1 / 4, 1 / 2, 1, 2, 4, 8)
 # Records in a picture, times those asked for.
@@ -169,7 +172,10 @@ class Forecast:
         if self.rows_needed is not None:
             ways.append(f"about {float(f'{self.rows_needed:.2g}'):,.0f} records")
         if not ways:
-            return f"{what} cannot be reached, with a larger epsilon or more records."
+            return (
+                f"{what} is not reached with epsilon up to {EPSILONS[-1]:.0f}, nor with "
+                f"{ROWS[-1] / 1e6:.0f} million records."
+            )
         return f"{what} needs {' or '.join(ways)}."
 
     def to_dict(self) -> dict[str, Any]:

@@ -11,12 +11,9 @@ from sklearn.utils import check_random_state
 from ..declaration import Declaration, declarations
 from ..parameters import check_float, check_int
 from ..schema import Schema
-from .forecast import Forecast, finite
+from .forecast import EPSILONS, ROWS, Forecast, finite
 from .rehearsal import Rehearsals
 
-# Budgets and numbers of records among which the least that is enough is looked for.
-_EPSILONS = [0.01 * 2 ** (step / 2) for step in range(23)]
-_ROWS = [round(100 * 10 ** (step / 4)) for step in range(25)]
 # Rehearsals of each that is tried, and of the fit with one component.
 _FEW = 5
 
@@ -110,16 +107,17 @@ def _forecast(rehearsed: Rehearsals, times: int, rows: int, accuracy: float | No
         one = finite(statistics.median(loss for _, loss in alone))
     epsilon_needed = rows_needed = None
     if accuracy is not None:
-        few = min(times, _FEW)
+        few, enough = min(times, _FEW), statistics.median(losses) <= accuracy
         epsilon_needed = _least(
-            _EPSILONS, lambda each: rehearsed.median_loss(few, rows, each) <= accuracy
+            _beside(EPSILONS, epsilon, enough),
+            lambda each: rehearsed.median_loss(few, rows, each) <= accuracy,
         )
         rows_needed = _least(
-            _ROWS, lambda each: rehearsed.median_loss(few, each, epsilon) <= accuracy
+            _beside(ROWS, rows, enough),
+            lambda each: rehearsed.median_loss(few, each, epsilon) <= accuracy,
         )
-        if statistics.median(losses) <= accuracy:  # what is planned is enough
-            epsilon_needed = min(epsilon_needed or epsilon, epsilon)
-            rows_needed = min(rows_needed or rows, rows)
+        if enough:  # what is planned
+            epsilon_needed, rows_needed = epsilon_needed or epsilon, rows_needed or rows
     quarter = times // 4
     return Forecast(
         declared.name,
@@ -167,6 +165,11 @@ def _features(declared: Declaration, estimator: Any, given: int | None) -> int:
     if given is not None and known is not None and given != known:
         raise ValueError(f"features={given}, but the estimator knows of {known} columns")
     return check_int("features", known if given is None else given, 1)
+
+
+def _beside(ladder: Sequence[float], planned: float, enough: bool) -> list[float]:
+    """Where to look: for less, if what is planned is enough; otherwise for more."""
+    return [each for each in ladder if (each < planned if enough else each > planned)]
 
 
 def _least(ladder: Sequence[float], enough: Callable[[float], bool]) -> float | None:

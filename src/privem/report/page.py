@@ -14,6 +14,7 @@ from ..files import write_whole
 from ..ledger.budget import LedgerError
 from ..ledger.ledger import Ledger, open_ledger
 from . import sections
+from .choice import chosen_from
 from .html import Html, clean, join, tag
 from .ledger import ledger_state
 from .style import PAPER, STYLE
@@ -77,6 +78,7 @@ class Report:
             sections.promise(model),
             sections.the_model(model, errors),
             sections.apart(model, errors),
+            chosen_from(model),
             sections.synthetic(model),
             sections.released(model),
             ledger_state(model, ledger),

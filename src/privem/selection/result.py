@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
 from typing import Any
 
-from ..estimator.measured import PrivateScores, say_measured
+from ..estimator.measured import CLEAR, PrivateScores, say_measured
 from ..meter import Statement
 
 
@@ -38,6 +39,33 @@ class Outcome:
         return f"{self.name}: {say_measured(self.score, self.deviation)}, {self.status}; {self.how}"
 
 
+def remembered(outcomes: tuple[Outcome, ...], scores: PrivateScores | None) -> dict[str, Any]:
+    """What a model that was chosen keeps of the choice (``selection_``), as JSON values."""
+    noise = None if scores is None else float(scores.difference_deviation)
+    return {"candidates": [asdict(each) for each in outcomes], "difference_deviation": noise}
+
+
+def say_choice(known: Mapping[str, Any]) -> list[str]:
+    """The candidates, a line each, and what the noise of their scores means."""
+    lines = [str(Outcome(**each)) for each in known["candidates"]]
+    noise = known["difference_deviation"]
+    return lines if noise is None else [*lines, say_noise(noise)]
+
+
+def say_noise(deviation: float) -> str:
+    """What the noise of a difference of two scores means for the choice.
+
+    Examples
+    --------
+    >>> say_noise(0.0123456)[:60]
+    'a difference of two scores has noise of deviation 0.0123: of'
+    """
+    return (
+        f"a difference of two scores has noise of deviation {deviation:.3g}: of candidates less "
+        f"than {CLEAR:g} of these behind the best, the one with the fewest parameters is chosen"
+    )
+
+
 @dataclass(frozen=True, repr=False, eq=False)
 class Selection:
     """The best of several private models, chosen and fitted within one budget.
@@ -47,7 +75,8 @@ class Selection:
     Attributes
     ----------
     best_ : estimator
-        Fitted. Its ``privacy_`` is the statement of the whole selection.
+        Fitted. Its ``privacy_`` is the statement of the whole selection, and its ``selection_``
+        what it was chosen from; both are saved with it.
     scores_ : PrivateScores or None
         Mean log-densities of the candidates that were scored, with their noise; ``None`` where only
         one candidate was left.
@@ -63,14 +92,7 @@ class Selection:
     privacy_: Statement
 
     def _lines(self) -> list[str]:
-        lines = [str(candidate) for candidate in self.candidates_]
-        if self.scores_ is not None:
-            noise = self.scores_.difference_deviation
-            lines.append(
-                f"a difference of scores has noise of deviation {noise:.3g}; of those that are not "
-                "clearly behind the best, the one with the fewest parameters is chosen"
-            )
-        return lines
+        return say_choice(remembered(self.candidates_, self.scores_))
 
     def __str__(self) -> str:
         return "\n".join([*self._lines(), str(self.privacy_)])

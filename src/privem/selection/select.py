@@ -22,7 +22,7 @@ from ..meter import Statement
 from ..parameters import check_all_sizes, check_float
 from ..run import Tape
 from .plan import Candidate, Selected, SelectionPlan
-from .result import Outcome, Selection
+from .result import Outcome, Selection, remembered
 
 # What need not be equal in models of one family.
 _APART = ("n_components", "random_state")
@@ -143,10 +143,10 @@ def _selected(
         subject = "selection of a model"
         statement = Statement.of(meter, people.unit, terms.neighbours, known, subject=subject)
         best.privacy_ = settle(entry, statement)
+    scores, outcomes = _scores(found, names, best.privacy_), _outcomes(found, names)
+    best.selection_ = remembered(outcomes, scores)
     best._advise()
-    return Selection(
-        best, _scores(found, names, best.privacy_), _outcomes(found, names), best.privacy_
-    )
+    return Selection(best, scores, outcomes, best.privacy_)
 
 
 @dataclass(frozen=True)
@@ -202,19 +202,31 @@ def _named(estimators: Any) -> tuple[list[str], list[Any]]:
 
 
 def _told_apart(given: Sequence[Any]) -> list[str]:
-    """Each estimator by what it does not have in common with the others."""
-    params = [model.get_params(deep=False) for model in given]
+    """Each estimator by what it does not have in common with others of its kind.
+
+    Examples
+    --------
+    >>> from privem import FactorAnalysis, GaussianMixture
+    >>> _told_apart([FactorAnalysis(1), GaussianMixture(2), GaussianMixture(3)])
+    ['FactorAnalysis(1)', 'GaussianMixture(2)', 'GaussianMixture(3)']
+    """
     kinds = len({type(model) for model in given}) > 1
     names = []
-    for model, own in zip(given, params, strict=True):
+    for model in given:
+        own = model.get_params(deep=False)
+        like = [other.get_params(deep=False) for other in given if type(other) is type(model)]
         varies = [
             name
-            for name in own
+            for name in sorted(own, key=lambda name: name != "n_components")
             if name not in ("ledger", "random_state")
-            and any(repr(other.get(name)) != repr(own[name]) for other in params)
+            and any(repr(other[name]) != repr(own[name]) for other in like)
         ]
-        said = ", ".join(f"{name}={own[name]!r}" for name in varies)
-        names.append(f"{type(model).__name__}({said})" if kinds or not said else said)
+        if varies and not kinds:
+            names.append(", ".join(f"{name}={own[name]!r}" for name in varies))
+            continue
+        others = [f"{name}={own[name]!r}" for name in varies if name != "n_components"]
+        said = ", ".join([repr(own["n_components"]), *others])
+        names.append(f"{type(model).__name__}({said})")
     return names
 
 
