@@ -104,7 +104,7 @@ def fit_privately(estimator: Any, table: Any) -> None:
     plan = estimator._private_plan(table, terms)
     funded, meter = fund(plan, terms, table.rows.n_features if local else None)
     if estimator._before is not None:
-        estimator._before(plan.preamble.count)
+        estimator._before(estimator, plan.preamble.count)
     tape, trust = Tape(), "local" if local else "central"
     asked = asking(type(estimator).__name__, plan, terms, people.unit, trust)
     with entered(estimator.ledger, asked, funded, meter) as entry:

@@ -119,6 +119,21 @@ def test_with_rows_nothing_is_spent(folder, tmp_path, ledger):
     assert not ledger.history()
 
 
+def test_of_several_numbers_the_fewest_is_forecast(folder, tmp_path, ledger):
+    model = tmp_path / "m.json"
+    result = run("fit", folder / "many.csv", "-o", model, "-k", "1..2", *BOUNDS)
+    assert "note: with the fewest, 1: forecast for about " in result.stderr
+    few = ["fit", folder / "few.csv", "-o", tmp_path / "few.json", "-k", "6..8", *BOUNDS]
+    few += ["--ledger", f"{tmp_path / 'b.db'}#x"]
+    assert "not fitted, nothing has been spent" in run(*few, "--rows", 60, code=2).stderr
+    assert not ledger.history()
+    assert "not fitted, only the count has been spent" in run(*few, code=2).stderr
+    (entry,) = ledger.history()
+    assert entry.state == "released"
+    assert entry.what.releases[0] == "count"
+    assert 0 < entry.part < 0.02
+
+
 def test_a_public_number_of_records_is_used(folder, tmp_path):
     asked = ["fit", folder / "few.npy", "-o", tmp_path / "m.json", "-k", 2]
     said = run(*asked, "--neighbours", "replace-one", code=2).stderr

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Collection, Mapping, Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -255,12 +254,14 @@ def fit_file(
     """Fit a file and save the model; the estimator, and a summary as JSON values."""
     estimator = request.estimator()
     start, choice = time.perf_counter(), None
+    if request.several:
+        # Larger ones that are not worth it are ruled out by the choice itself.
+        foresight = replace(foresight, about=f"with the fewest, {request.several[0]}: ")
     with (
         reading_data(),
         warnings.catch_warnings(record=True) as caught,
         FitProgress(_most_passes(estimator), quiet, timed=request.exact) as progress,
-        # Of several, those that are not worth it are ruled out by the choice itself.
-        nullcontext() if request.several else foresight.watching(estimator, progress.pause),
+        foresight.watching(estimator, progress.pause),
         watching(estimator, progress.watch),
     ):
         warnings.simplefilter("always")
@@ -353,7 +354,8 @@ def _fit_best(
         return estimator.fit(rows, **special), None
     count = str(request.model.count)
     models = {str(k): clone(estimator).set_params(**{count: k}) for k in request.several}
-    models[str(request.several[0])]._watch = estimator._watch  # select asks the first
+    first = models[str(request.several[0])]
+    first._watch, first._before = estimator._watch, estimator._before  # select asks the first
     terms = {n: getattr(estimator, n) for n in ("epsilon", "delta", "accountant", "neighbours")}
     choice = select(models, rows, **terms, ledger=estimator.ledger, **special)
     return choice.best_, choice

@@ -41,11 +41,15 @@ class Foresight:
         Whether to go on in any case.
     silent : bool
         Whether to say nothing.
+    about : str
+        Which of several models it is about.
     """
 
     rows: int | None
     yes: bool
     silent: bool
+    about: str = ""
+    _fitted: Any = None
     _done: bool = False
     _spent: float | None = None
 
@@ -53,17 +57,18 @@ class Foresight:
     def watching(self, estimator: Any, pause: Callable[[], None]) -> Iterator[None]:
         """While entered, private fits of the estimator are forecast; ``pause`` before asking."""
 
-        def before(public: float | None) -> None:
+        def before(fitted: Any, public: float | None) -> None:
+            self._fitted = fitted
             records = public if self.rows is None else self.rows
             if records is not None:
-                self._forecast(estimator, records, pause)
+                self._forecast(records, pause)
 
         def watch(stage: Stage, release: Release[Any]) -> None:
             if stage.name == "count" and not self._done:
-                terms = estimator._terms()
+                terms = self._fitted._terms()
                 budget = (terms.failure, terms.delta, terms.accountant)
                 self._spent = cost(release.spent, *budget)
-                self._forecast(estimator, float(release.statistics.count), pause)
+                self._forecast(float(release.statistics.count), pause)
 
         if estimator.epsilon is None:
             yield
@@ -75,20 +80,20 @@ class Foresight:
         finally:
             del estimator._before
 
-    def _forecast(self, estimator: Any, records: float, pause: Callable[[], None]) -> None:
+    def _forecast(self, records: float, pause: Callable[[], None]) -> None:
         self._done = True
         if self.yes and self.silent:
             return
         rows = max(round(records), 1)
         try:
             # In a context of its own: a rehearsal inside a fit is no part of it.
-            found = Context().run(_brief, estimator, rows)
+            found = Context().run(_brief, self._fitted, rows)
         except Exception as error:  # A fit that is being paid for is not lost over its forecast.
             note(f"no forecast: {error}")
             return
         if not self.silent:
             pause()
-            note(found.line)
+            note(f"{self.about}{found.line}")
         if found.useless is not None and not self.yes:
             self._ask(found, pause)
 

@@ -86,7 +86,7 @@ class Estimator(Shown):
     _watch: Callable[[Stage, Release[Any]], None] | None = field(init=False, default=None)
     # Called before a private fit spends anything, with the number of records if it is public, and
     # may raise: the command line forecasts here.
-    _before: Callable[[float | None], None] | None = field(init=False, default=None)
+    _before: Callable[[Any, float | None], None] | None = field(init=False, default=None)
 
     if not TYPE_CHECKING:  # it would hide every misspelt attribute from the type checker
 

@@ -105,7 +105,8 @@ def select(
     _check_parameters(models, X)
     with at_end() as waiting:
         tables = [model._open_table(X, None, sample_weight, groups) for model in models]
-        found = _selected(models, names, tables, share, _ledger(given, ledger), given[0]._watch)
+        charged = _ledger(given, ledger)
+        found = _selected(models, names, tables, share, charged, given[0]._watch, given[0]._before)
     for message, category in waiting:
         advise(message, category)
     return found
@@ -118,6 +119,7 @@ def _selected(
     share: float,
     ledger: Any,
     watch: Any,
+    before: Any,
 ) -> Selection:
     """Fund, pay, and set the best."""
     terms, table, people = models[0]._terms(), tables[0], tables[0].people
@@ -126,6 +128,8 @@ def _selected(
     plan = SelectionPlan(preamble, candidates, share)
     funded, meter = fund(plan, terms)
     assert isinstance(funded, Funded)
+    if before is not None:
+        before(models[0], preamble.count)
     count_fit(models[0])
     tape = Tape()
     asked = asking("select", plan, terms, people.unit, "central")
