@@ -155,7 +155,9 @@ def test_a_folder_that_was_removed_has_no_file(project):
         here.mkdir()
 
 
-def test_a_file_that_lies_above_and_does_not_hold_is_not_passed_over_in_silence(project, monkeypatch):
+def test_a_file_that_lies_above_and_does_not_hold_is_not_passed_over_in_silence(
+    project, monkeypatch
+):
     write(project.parent / "privem.toml", 'ledger = "budget.db#x"\n')
     with pytest.warns(UserWarning, match="lies above this folder"):
         privem.KMeans(2, bounds=4.0, n_iter=2).fit(X)
