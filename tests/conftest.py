@@ -23,6 +23,9 @@ settings.load_profile("privem")
 # Nobody's budget is spent by tests.
 os.environ.pop("PRIVEM_LEDGER", None)
 os.environ["PRIVEM_CONFIG"] = ""  # a privem.toml above the tests is somebody's own
+# Nor does anything that somebody has set for their own work change what tests see.
+for _name in ("PRIVEM_DEBUG", *(name for name in os.environ if name.startswith("PG"))):
+    os.environ.pop(_name, None)
 
 ROOT = Path(__file__).resolve().parents[1]
 # The browser that tests of pages open, and what checks how readable they are.
@@ -58,6 +61,16 @@ def _no_forecasts(request, monkeypatch) -> None:
         from privem.cli.planning import Foresight
 
         monkeypatch.setattr(Foresight, "watching", lambda *arguments: nullcontext())
+
+
+@pytest.fixture
+def seeded(monkeypatch) -> None:
+    """All noise from one seed: a test whose outcome depends on noise always comes out the same."""
+    generator, real, owner = np.random.default_rng(20240607), os.urandom, os.getpid()
+    # A forked child goes its own way, as with the operating system's bytes.
+    monkeypatch.setattr(
+        os, "urandom", lambda n: generator.bytes(n) if os.getpid() == owner else real(n)
+    )
 
 
 @pytest.fixture(scope="session")

@@ -35,7 +35,7 @@ def postgresql(postgresql_folder):
     subprocess.run([postgresql_folder / "initdb", *made], **run)
     # No test pulls the plug: fsync would only take time.
     options = f"-k {folder} -c listen_addresses= -c fsync=off -c max_connections=200"
-    start = ["-D", data, "-w", "-l", str(folder / "log"), "-o", options, "start"]
+    start = ["-D", data, "-w", "-t", "300", "-l", str(folder / "log"), "-o", options, "start"]
     subprocess.run([postgresql_folder / "pg_ctl", *start], **run)
     try:
         yield f"postgresql://privem@/postgres?host={folder}"

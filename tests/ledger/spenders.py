@@ -58,6 +58,8 @@ def kill(where: str, folder: str, count: int) -> int:
         child = fork(where, folder)
         # Every other one is killed in its first fit, the rest after it.
         while number % 2 and written(folder) == before:
+            if os.waitpid(child, os.WNOHANG)[0]:
+                return 1  # it has ended by itself: waiting for its model would take for ever
             time.sleep(0.001)
         time.sleep(instants.uniform(0.0, 1.5 * TIME))
         os.kill(child, signal.SIGKILL)

@@ -82,7 +82,7 @@ def test_every_model_stays_within_its_reservation(declaration, tmp_path):
     ],
     ids=lambda model: ",".join(map(str, model.get_params().values())).replace("None,", "")[:60],
 )
-def test_every_way_of_spending_stays_within_its_reservation(model, tmp_path):
+def test_every_way_of_spending_stays_within_its_reservation(model, tmp_path, seeded):
     data = X if not isinstance(model, privem.SymmetricMixture) else np.sign(X[:, :1]) * 0.7 + X / 5
     local = model.get_params().get("trust") == "local"
     relation = "replace-one" if local else model.neighbours
@@ -298,7 +298,7 @@ def cannot_write(*args):
     raise LedgerError("the ledger 'x' could not be written: disk full")
 
 
-def test_a_paid_fit_is_not_lost_where_warnings_are_errors(ledger, monkeypatch):
+def test_a_paid_fit_is_not_lost_where_warnings_are_errors(ledger, monkeypatch, seeded):
     monkeypatch.setattr(Ledger, "settle", cannot_write)
     model = small(ledger=ledger)
     with warnings.catch_warnings():

@@ -13,6 +13,8 @@ from privem import GaussianMixture, KMeans, PrivacyCompositionWarning
 from privem.declaration import declarations
 from privem.estimator.warnings import at_end, say_alike
 
+pytestmark = pytest.mark.usefixtures("seeded")
+
 
 def _advice(neighbours: str) -> tuple[str, GaussianMixture]:
     X = np.random.default_rng(0).normal(size=(200, 4))

@@ -202,13 +202,14 @@ def test_kinds_of_models(models, data, fitted):
 @given(
     most=st.integers(1, 6),
     kinds=st.integers(1, 2),
-    epsilon=st.sampled_from([0.5, 1.0, 3.0]),
+    budget=st.sampled_from([(0.5, 12.0), (1.0, 12.0), (3.0, 12.0), (3.0, None)]),
     share=st.sampled_from([0.05, 0.3]),
     neighbours=st.sampled_from(["add-remove", "replace-one"]),
-    bounds=st.sampled_from([12.0, None]),
 )
-def test_the_whole_budget_is_spent_and_no_more(most, kinds, epsilon, share, neighbours, bounds):
+def test_the_whole_budget_is_spent_and_no_more(most, kinds, budget, share, neighbours):
     """Whatever the number of candidates, and of those that are ruled out."""
+    # To find bounds, these records are enough at epsilon 3, and never at 0.5.
+    epsilon, bounds = budget
     models = [
         model
         for kind in ("full", "diag")[:kinds]
@@ -216,7 +217,7 @@ def test_the_whole_budget_is_spent_and_no_more(most, kinds, epsilon, share, neig
     ]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        chosen = select(models, X, epsilon=epsilon, share=share, neighbours=neighbours)
+        chosen = seeded(models, X, epsilon=epsilon, share=share, neighbours=neighbours)
     statement = chosen.privacy_
     assert 0.98 * epsilon < statement.spent <= epsilon
     assert statement.recount() == pytest.approx(statement.spent, rel=1e-12)
@@ -232,7 +233,7 @@ def test_what_is_ruled_out_does_not_depend_on_the_data():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         found = [
-            [each for each in statuses(select(models, data, **few)) if each[1] == "ruled out"]
+            [each for each in statuses(seeded(models, data, **few)) if each[1] == "ruled out"]
             for data in (X[:1500], np.zeros((1500, 2)), np.full((1500, 2), 1e6))
         ]
     assert 0 < len(found[0]) < 6
@@ -243,7 +244,7 @@ def test_what_is_ruled_out_does_not_depend_on_the_data():
 def test_if_all_are_ruled_out_the_smallest_is_left():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        chosen = select(gaussians(6)[2:], X[:100], epsilon=0.1)
+        chosen = seeded(gaussians(6)[2:], X[:100], epsilon=0.1)
     assert [each.status for each in chosen.candidates_] == ["chosen"] + 3 * ["ruled out"]
     assert chosen.scores_ is None
     assert chosen.privacy_.spent > 0.098
@@ -270,7 +271,7 @@ def test_three_clear_clusters_are_found():
 
 
 def test_the_releases_lead_to_the_same_model_without_the_data():
-    best = select(gaussians(4), X, epsilon=2.0).best_
+    best = seeded(gaussians(4), X, epsilon=2.0).best_
     with best._played.tape.playing(lambda release: release) as source:
         fit = privem.run.run(best._played.plan, source)
     assert np.array_equal(fit.state.means, best.means_)
@@ -317,7 +318,7 @@ def test_killed_between_fits_and_scores_stays_pending(tmp_path):
 def test_bounds_that_are_not_found_stop_all_before_any_fit(tmp_path):
     with Ledger(tmp_path / "b.db", "x", Budget(3.0, 1e-5)) as ledger:
         with pytest.raises(BoundsNotFound, match="epsilon"):
-            select(gaussians(3, bounds=None), X[:30], ledger=ledger)
+            seeded(gaussians(3, bounds=None), X[:30], ledger=ledger)
         (entry,) = ledger.history()
         assert entry.state == "released"
         assert ledger.spent < 0.2

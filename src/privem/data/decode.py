@@ -104,6 +104,8 @@ def uniform(low: NDArray[Any], most: NDArray[Any], rng: Any) -> NDArray[Any]:
         # Both are whole powers of ten, so that quotients are the numbers nearest to decimals.
         up, down = 10.0 ** np.maximum(decimals, 0), 10.0 ** np.maximum(-decimals, 0)
         first, last = np.ceil(low * up / down), np.floor(most * up / down)
+        # Rounding may have moved them outside, by one at most.
+        first, last = first + (first * down / up < low), last - (last * down / up > most)
         short = (first + np.floor(part * (last - first + 1.0))) * down / up
         # Limits that are so near each other that rounding matters have all digits.
         sound = (low <= short) & (short <= most) & (np.maximum(-first, last) < 2.0**52)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import shlex
 import socket
 import subprocess
@@ -26,10 +27,21 @@ EXACT = "privem federate run fed/server -m kmeans -k 2 --exact --max-iter 1 --se
 ENV = {"COLUMNS": "80", "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
 
 
-def free_port() -> int:
-    with socket.socket() as trial:
-        trial.bind(("127.0.0.1", 0))
-        return trial.getsockname()[1]
+def free_port() -> socket.socket:
+    """A port for a server, ours until what is returned is closed.
+
+    Below 32768, where systems take no ports for connections from; and other tests, of this run or
+    of another one on this machine, see by the same number of UDP that it is taken.
+    """
+    for port in random.SystemRandom().sample(range(20_000, 32_000), 200):
+        claim = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        try:
+            claim.bind(("127.0.0.1", port))
+            with socket.create_server(("127.0.0.1", port)):
+                return claim
+        except OSError:
+            claim.close()
+    raise AssertionError("no port is free")
 
 
 class Stage:
@@ -39,7 +51,8 @@ class Stage:
         self, folder: Path, zygote: Zygote | None, parties: tuple[str, ...] = PARTIES
     ) -> None:
         self.folder, self.parties, self._zygote = folder, parties, zygote
-        self.port = free_port()
+        self._claim = free_port()
+        self.port = self._claim.getsockname()[1]
         self.epsilon = ""
         self.spoilt: set[str] = set()
         self.running: dict[str, subprocess.Popen | Spawned] = {}
@@ -168,6 +181,7 @@ class Stage:
             if process.poll() is None:
                 process.kill()
             process.wait(60)
+        self._claim.close()
 
 
 @pytest.fixture(scope="session")

@@ -132,7 +132,7 @@ def test_private_fits(bounds, neighbours):
     assert not hasattr(fitted, "lower_bound_")
 
 
-def test_a_start_that_noise_hides_is_announced():
+def test_a_start_that_noise_hides_is_announced(seeded):
     """From n, d and the noise level alone: the same for any data of that shape."""
     given = {"epsilon": 0.5, "bounds": 8.0, "target_bounds": 12.0, "neighbours": "replace-one"}
     X, y = regression(2000, np.eye(10)[0])
