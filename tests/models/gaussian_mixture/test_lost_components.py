@@ -5,8 +5,9 @@ import pytest
 
 from privem import GaussianMixture
 from privem.models.gaussian_mixture.model import Mixture
-from privem.models.gaussian_mixture.private_m_step import halved
+from privem.models.gaussian_mixture.private_m_step import Estimate, Moments, halved
 from privem.models.gaussian_mixture.structure import as_type, replaced
+from privem.run import Tape
 
 COVARIANCES = {
     "full": np.stack([np.diag([4.0, 1.0, 0.5]), np.eye(3), np.eye(3)]),
@@ -59,6 +60,30 @@ def test_copies_leave_the_density_of_the_others(kind):
     assert np.array_equal(after.means[1], after.means[0])
     assert np.array_equal(full(after, 1), full(after, 0))
     assert np.allclose(after.weights, np.array([0.35, 0.35, 0.28]) / 0.98)
+
+
+def seen(often):
+    """Where a fit stands that has seen its components so often."""
+    state = mixture("full")
+    moments = Moments(
+        1000 * state.weights, state.means, state.covariances, np.full(3, 0.1), np.array(often), 0.01
+    )
+    estimate = Estimate(None, state, moments)
+    vars(estimate)["mixture"] = state  # valid as it is
+    return estimate
+
+
+def test_noise_that_is_drawn_anew_restarts_nothing_else():
+    """A component on the edge of being seen would jump, and its standard error be the jump."""
+    tape = Tape()
+    with tape.recording(None):
+        first = seen([1.0, 0.0, 1.0]).restarted()
+        kept = seen([1.0, 1.0, 1.0])
+        assert kept.restarted() is kept
+    with tape.playing(lambda release: release):
+        assert seen([0.0, 1.0, 1.0]).restarted() is first
+        other = seen([0.0, 1.0, 1.0])
+        assert other.restarted() is other
 
 
 OVERALL = Mixture("full", np.ones(1), np.array([[-1.0, 2.0, 0.0]]), 16.0 * np.eye(3)[None])

@@ -21,6 +21,7 @@ from ...blocks.shrinkage import consistency, james_stein, operator_noise, soften
 from ...core import Release
 from ...ground import Ground
 from ...linalg import Array, smat
+from ...run import held
 from .m_step import Prior
 from .model import Mixture
 from .query import BoundedQuery, BoundedSums
@@ -122,10 +123,14 @@ class Estimate:
         return replace(self, moments=self.moments.towards(new.moments, terms))
 
     def restarted(self) -> Estimate:
-        """Another try for components that noise has swallowed."""
+        """Another try for components that noise has swallowed; a start, given when it is replayed."""
+        again = held(self._another_try)
+        return self if again is None else again
+
+    def _another_try(self) -> Estimate | None:
         assert self.moments is not None
         lost = self.moments.seen < 1
-        return Estimate(self.model, halved(self.mixture, lost)) if lost.any() else self
+        return Estimate(self.model, halved(self.mixture, lost)) if lost.any() else None
 
     @property
     def lost(self) -> NDArray[np.bool_]:
