@@ -10,6 +10,8 @@ import pytest
 
 import privem
 from privem import Budget, Ledger, LedgerError
+from privem.accounting import Gaussian
+from privem.ledger import Asked
 from privem.ledger.chain import digest, problems
 from privem.ledger.filter import Cost
 
@@ -114,6 +116,26 @@ def test_statements_find_rows_that_are_cut_off_or_restored(spent, tmp_path):
     restored.verify(*statements[:2])
     with pytest.raises(LedgerError, match="is missing"):
         restored.verify(statements[2])
+
+
+@pytest.mark.parametrize("goes_on", [False, True])
+def test_a_run_gives_nothing_back_to_a_ledger_without_its_reservation(ledger, tmp_path, goes_on):
+    """An older copy is restored while a run goes on: what it reserved is not in the totals."""
+    spend(ledger)
+    ledger.close()
+    shutil.copy(tmp_path / "budget.db", tmp_path / "copy.db")
+    asked = Asked("model", (), 0.2, 1e-6, "add-remove", "record")
+    cost = Cost.of(Gaussian(20.0), ledger.budget.epsilon)
+    held = ledger.hold(asked, cost, 1)
+    ledger.close()
+    (tmp_path / "budget.db").write_bytes((tmp_path / "copy.db").read_bytes())
+    if goes_on:  # another reservation has its number
+        assert ledger.hold(asked, cost, 1).sequence == held.sequence
+    before = ledger.state()
+    with pytest.raises(LedgerError, match="has no entry 3 as this run knows it"):
+        ledger.settle(held, "void", Cost())
+    assert ledger.state() == before
+    ledger.verify()
 
 
 def test_statements_of_others_are_told_apart(spent, tmp_path):

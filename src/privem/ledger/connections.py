@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
@@ -16,6 +17,8 @@ from .budget import LedgerError
 
 # How long to wait for others who write, in seconds.
 _PATIENCE = 120
+# How far apart changes of a file must be to show as two, in seconds.
+_TICK = 2.0
 
 
 @cache
@@ -85,7 +88,11 @@ class File:
             raise LedgerError(f"the ledger {given!r} could not be read: {error.strerror}") from None
 
     def check(self) -> None:
-        """Refuse to write to a file that was removed or replaced: what is open is the old one."""
+        """Refuse to write to a file that was removed or replaced: what is open is the old one.
+
+        And to one that may only be read: SQLite would make files beside it that its owner could
+        not write to.
+        """
         try:
             same = _identity(self.path) == _identity(self.named) == self.identity
         except OSError:
@@ -95,11 +102,56 @@ class File:
                 f"the ledger {str(self.named)!r} was removed or replaced since it was opened: open "
                 "it again"
             )
+        if self.read_only:
+            raise LedgerError(
+                f"the ledger {str(self.named)!r} could not be written: you may only read it, or "
+                "its folder"
+            )
 
-    def connect(self) -> Any:
+    def connect(self, how: str = "mode=rw") -> Any:
         """A connection; a file that is missing is not made anew."""
-        place = f"file:{quote(str(self.path))}?mode=rw"
+        place = f"file:{quote(str(self.path))}?{how}"
         return sqlite3.connect(place, _PATIENCE, check_same_thread=False, uri=True)
+
+    @property
+    def read_only(self) -> bool:
+        """Whether this user may read it, and write neither to it nor beside it."""
+        return os.access(self.path, os.R_OK) and not (
+            os.access(self.path, os.W_OK) and os.access(self.path.parent, os.W_OK)
+        )
+
+    @contextmanager
+    def only_reading(self) -> Iterator[Any]:
+        """A way to read a file that may not be written to, which makes no file beside it.
+
+        Where its log and the log's index are there, SQLite reads all three, and others may write
+        meanwhile. Without a log all is in the file: SQLite reads it as if nobody wrote. Who writes
+        makes a log first, beside the file, and removes it last. So nobody has, where neither the
+        file nor its folder was changed from before to after.
+        """
+        log, index = (Path(f"{self.path}-{end}") for end in ("wal", "shm"))
+        if log.exists():
+            if not index.exists():
+                raise LedgerError(
+                    f"the ledger {str(self.named)!r} was not closed, and only who may write to it "
+                    f"can read it as it is: copy it, with {log.name!r}, to a folder of your own"
+                )
+            yield _engine(lambda: self.connect("mode=ro"), pooled=False)
+            return
+        before = self._changed()
+        # A change within a clock's tick of another would not show.
+        time.sleep(max(0.0, min(_TICK, _TICK + before[-1] / 1e9 - time.time())))
+        yield _engine(lambda: self.connect("mode=ro&immutable=1"), pooled=False)
+        if log.exists() or self._changed() != before:
+            raise LedgerError(
+                f"the ledger {str(self.named)!r} was written to while it was read: read it again"
+            )
+
+    def _changed(self) -> tuple[int, ...]:
+        """Which file it is, its size, and when it or its folder was last changed."""
+        file, folder = self.path.stat(), self.path.parent.stat()
+        times = sorted((file.st_mtime_ns, folder.st_mtime_ns))
+        return (file.st_ino, file.st_size, *times)
 
 
 def _identity(path: Path) -> tuple[int, int]:
@@ -114,9 +166,8 @@ def make_engine(place: Any) -> Any:
     """SQLAlchemy's way to a file or a URL; it opens connections when they are needed."""
     sa = library()
     if isinstance(place, File):
-        engine = sa.create_engine("sqlite://", creator=place.connect, poolclass=sa.pool.QueuePool)
+        engine = _engine(place.connect)
         sa.event.listen(engine, "connect", _set_up_sqlite)
-        sa.event.listen(engine, "begin", _begin_sqlite)
         return engine
     try:
         # Who has waited for a lock must see what was committed meanwhile, whatever the database's
@@ -130,16 +181,22 @@ def make_engine(place: Any) -> Any:
     return engine
 
 
+def _engine(connect: Callable[[], Any], pooled: bool = True) -> Any:
+    """SQLAlchemy's way to an SQLite file."""
+    sa = library()
+    pool = sa.pool.QueuePool if pooled else sa.pool.NullPool
+    engine = sa.create_engine("sqlite://", creator=connect, poolclass=pool)
+    sa.event.listen(engine, "connect", _leave_transactions)
+    return engine
+
+
+def _leave_transactions(raw: Any, record: Any) -> None:
+    raw.isolation_level = None  # they begin where the store says so
+
+
 def _set_up_sqlite(raw: Any, record: Any) -> None:
-    raw.isolation_level = None  # transactions begin where we say so
     for pragma in ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON"):
         raw.execute(f"PRAGMA {pragma}").close()
-
-
-def _begin_sqlite(connection: Any) -> None:
-    # Who will write waits for the lock now: having read first, he could not get it any more.
-    writes = connection.get_execution_options().get("privem_writes", False)
-    connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
 
 
 def _set_up_postgresql(raw: Any, record: Any) -> None:

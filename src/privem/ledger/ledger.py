@@ -298,6 +298,12 @@ class Ledger:
         """Write what became of a reservation."""
 
         def make(last: Row, rows: Any) -> Row:
+            if rows.number(reserve.sequence) != reserve:
+                # What it reserved is not in the totals, so nothing may be given back.
+                raise LedgerError(
+                    f"the ledger {self.where!r} has no entry {reserve.sequence} as this run knows "
+                    "it: an older copy of the ledger was restored, or rows were removed"
+                )
             before = rows.outcome(reserve.sequence)
             if before is not None:
                 raise LedgerError(f"entry {reserve.sequence} is {before.values['kind']} already")

@@ -90,7 +90,6 @@ class Store:
             self._file = File.of(self.name, create)
         self._process = 0
         self._engine: Any = None
-        self._writer: Any = None
         with self._reading() as connection:
             version = self._version(connection)
         if version is None and not create:
@@ -156,10 +155,7 @@ class Store:
         dispose(self._engine, self._process)
 
     def _insert(self, connection: Any, row: Row) -> None:
-        values = {"dataset": row.dataset, "sequence": row.sequence, "settles": row.settles}
-        connection.execute(
-            _tables().entries.insert(), values | {"body": row.body, "hash": row.hash}
-        )
+        connection.execute(_queries().insert, vars(row))
 
     def _version(self, connection: Any) -> int | None:
         """That of the tables, if there are any."""
@@ -197,23 +193,40 @@ class Store:
         if self._process != os.getpid():
             _FORKED.append(self._engine)  # never closed here: that would disturb the parent's
             self._engine, self._process = make_engine(self._file or self._url), os.getpid()
-            self._writer = self._engine.execution_options(privem_writes=True)
             weakref.finalize(self, dispose, self._engine, self._process)
         return self._engine
 
     @contextmanager
     def _reading(self) -> Iterator[Any]:
-        with explaining(self.name, "read"), self._connections().connect() as connection:
-            yield connection
+        file = self._file
+        with explaining(self.name, "read"):
+            if file is not None and file.read_only:
+                with file.only_reading() as engine, _began(engine, "BEGIN") as connection:
+                    yield connection
+            else:
+                with _began(self._connections(), file and "BEGIN") as connection:
+                    yield connection
 
     @contextmanager
     def _writing(self) -> Iterator[Any]:
+        file = self._file
         with explaining(self.name, "written"):
-            if self._file is not None:
-                self._file.check()
-            self._connections()
-            with self._writer.begin() as connection:
+            if file is not None:
+                file.check()
+            # Who will write waits for the lock now: having read first, he could not get it any
+            # more.
+            with _began(self._connections(), file and "BEGIN IMMEDIATE") as connection:
                 yield connection
+                connection.commit()
+
+
+@contextmanager
+def _began(engine: Any, statement: Any) -> Iterator[Any]:
+    """A connection in a transaction, which SQLite must be told to begin."""
+    with engine.connect() as connection:
+        if statement:
+            connection.exec_driver_sql(statement)
+        yield connection
 
 
 _FORKED: list[Any] = []
@@ -221,6 +234,7 @@ _FORKED: list[Any] = []
 
 @dataclass(frozen=True)
 class _Queries:
+    insert: Any
     every: Any
     last: Any
     number: Any
@@ -230,10 +244,11 @@ class _Queries:
 
 @cache
 def _queries() -> _Queries:
-    """Rows of a data set; made once, as making them takes longer than running them."""
+    """Made once, as making them takes longer than running them."""
     sa, entries = library(), _tables().entries
     every = sa.select(entries).where(entries.c.dataset == sa.bindparam("dataset"))
     return _Queries(
+        entries.insert(),
         every.order_by(entries.c.sequence),
         every.order_by(entries.c.sequence.desc()).limit(1),
         every.where(entries.c.sequence == sa.bindparam("number")),
