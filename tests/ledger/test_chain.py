@@ -77,6 +77,7 @@ def test_numbers_are_computed_anew(spent):
         (2, {"settles": 3}, "not pending"),
         (2, {"cost": {k: str(2 * int(v)) for k, v in whole["cost"].items()}}, "another cost"),
         (3, {"limits": whole["limits"] | {"squares": "1" + whole["limits"]["squares"]}}, "come to"),
+        (3, {"cost": {k: f"-{v}" for k, v in whole["cost"].items()}}, "a cost below zero"),
         (4, {"kind": "erased"}, "unknown kind"),
     ]:
         forged = []

@@ -32,6 +32,9 @@ class Memory:
         self.rows.append(row)
         return row
 
+    def number(self, sequence):
+        return self.rows[sequence]
+
     def outcome(self, sequence):
         return next((row for row in self.rows if row.settles == sequence), None)
 

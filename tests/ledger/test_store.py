@@ -15,11 +15,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import sqlalchemy as sa
 
 import privem
 from privem import Budget, Ledger, LedgerError
+from privem.accounting import Gaussian
 from privem.data.sums import LocalSource
-from privem.ledger import connections, open_ledger, store
+from privem.ledger import Asked, connections, open_ledger, store
+from privem.ledger.filter import Cost
 
 X = np.random.default_rng(0).uniform(-1, 1, size=(200, 1))
 BUDGET = Budget(3.0, 1e-6)
@@ -103,6 +106,33 @@ def test_a_forked_process_opens_its_own_connection(where):
     spend(ledger)
     assert ledger.verify().entries == 7
     ledger.close()
+
+
+def test_a_reservation_takes_as_many_statements_whatever_the_history(where):
+    """The benchmark has its time (benchmarks/ledger.py): one look at the last row, one new row."""
+    counts, statements = [], []
+    with Ledger(where, "cohort", BUDGET) as ledger:
+
+        def note(connection, cursor, statement, *more):
+            statements.append(statement)
+
+        spend(ledger, 0.01)
+        sa.event.listen(ledger.store._engine, "before_cursor_execute", note)
+        for _ in range(30):
+            statements.clear()
+            asked = Asked("model", (), 0.01, 1e-6, "add-remove", "record")
+            ledger.hold(asked, Cost.of(Gaussian(1e3), 3.0), 1)
+            counts.append([each.split()[0] for each in statements])
+    first = "BEGIN" if "://" not in where else "SELECT"  # the lock on the data set's row
+    assert counts == [[first, "SELECT", "INSERT"]] * 30
+
+
+def test_the_last_row_is_found_without_reading_others(ledger):
+    query = store._queries().last.compile(dialect=ledger.store._engine.dialect)
+    with ledger.store._reading() as connection:
+        plan = connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {query}", ("cohort", 1, 0)).all()
+    assert len(plan) == 1
+    assert "SEARCH privem_entries USING INDEX" in plan[0][-1]
 
 
 def test_missing_and_foreign_files_are_refused(tmp_path):

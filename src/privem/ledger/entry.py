@@ -6,7 +6,6 @@ import math
 import os
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from fractions import Fraction
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -21,9 +20,9 @@ from .filter import AS_GAUSSIAN, Cost, event_of_run
 if TYPE_CHECKING:
     from .ledger import Ledger
 
-# By how much the noise that runs may fall short of the plan's, because of rounding. Plans stay
-# further below their epsilon than this (`Allowance.plan`).
-_HAIR = Fraction(1, 10**9)
+# By one part in how many the noise that runs may fall short of the plan's, because of rounding.
+# Plans stay further below their epsilon than this (`Allowance.plan`).
+_HAIR = 10**9
 # What a plan may release beyond the numbers that it listed, for what it adds to failures.
 _MORE = Gaussian(1e9, dimension=2**22, steps=2**24)
 
@@ -76,13 +75,9 @@ def most(allowance: Allowance, epsilon: float, steps: int) -> Cost:
         share = math.fsum(part.share for part in allowance.parts)
         all_laplace = Gaussian(allowance.base / math.sqrt(share) * AS_GAUSSIAN)
         cost = replace(Cost.of(all_laplace, epsilon, steps), failure=cost.failure)
-    hair = {
-        name: math.ceil(getattr(cost, name) * (1 + _HAIR))
-        for name in ("gaussian", "laplace", "pure")
-    }
-    if not cost.gaussian:
-        return replace(cost, **hair)
-    return replace(cost, **hair, failure=cost.failure + _more(epsilon, steps))
+    noise = (cost.gaussian, cost.laplace, cost.pure)
+    more = _more(epsilon, steps) if cost.gaussian else 0
+    return Cost(*(each - -each // _HAIR for each in noise), cost.failure + more)
 
 
 @lru_cache(maxsize=64)

@@ -118,11 +118,13 @@ def event_of_run(spent: Iterable[Spent], failure: float = 0.0) -> Event:
 
 
 def _up(value: float | Fraction) -> int:
-    return math.ceil(Fraction(value) * _ONE)
+    over, under = value.as_integer_ratio()
+    return -(-over * _ONE // under)
 
 
 def _down(value: float | Fraction) -> int:
-    return math.floor(Fraction(value) * _ONE)
+    over, under = value.as_integer_ratio()
+    return over * _ONE // under
 
 
 @dataclass(frozen=True)
@@ -161,21 +163,18 @@ class Cost:
         if bill.exact:
             raise ValueError("an exact release has no finite cost")
         mu, drift = gaussian_curve(bill)
-        pure = sum((count / Fraction(e.noise_multiplier) for e, count in bill.laplaces), Fraction())
-        squares = sum(
-            (
-                count / (Fraction(e.noise_multiplier) * Fraction(AS_GAUSSIAN)) ** 2
-                for e, count in bill.laplaces
-            ),
-            Fraction(),
-        )
+        pure, squares = Fraction(), Fraction()
+        for noise, count in bill.laplaces:
+            each = 1 / Fraction(noise.noise_multiplier)
+            pure += count * each
+            squares += count * (each / Fraction(AS_GAUSSIAN)) ** 2
         # Discrete noise is at a total variation of `drift` from noise that is priced exactly.
-        apart = Fraction(drift) * (1 + Fraction(math.exp(epsilon) * (1 + 2.0**-40)))
+        apart = drift * (1 + math.exp(epsilon)) * (1 + 2.0**-40)
         return cls(
             steps**2 * _up(Fraction(mu) ** 2),
             steps**2 * _up(squares),
             steps * _up(pure),
-            steps * _up(Fraction(bill.failure) + apart),
+            steps * (_up(bill.failure) + _up(apart)),
         )
 
     @property
@@ -222,7 +221,10 @@ class Cost:
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> Cost:
         """The inverse of :meth:`to_dict`."""
-        return cls(**{name: int(value) for name, value in values.items()})
+        found = cls(**{name: int(value) for name, value in values.items()})
+        if min(found._all) < 0:
+            raise ValueError("a cost below zero")
+        return found
 
 
 @dataclass(frozen=True)
