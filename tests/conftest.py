@@ -24,7 +24,8 @@ settings.load_profile("privem")
 os.environ.pop("PRIVEM_LEDGER", None)
 os.environ["PRIVEM_CONFIG"] = ""  # a privem.toml above the tests is somebody's own
 # Nor does anything that somebody has set for their own work change what tests see.
-for _name in ("PRIVEM_DEBUG", *(name for name in os.environ if name.startswith("PG"))):
+_OURS = ("PRIVEM_DEBUG", "COLUMNS", "LINES", "FORCE_COLOR", "NO_COLOR")
+for _name in (*_OURS, *(name for name in os.environ if name.startswith("PG"))):
     os.environ.pop(_name, None)
 
 ROOT = Path(__file__).resolve().parents[1]
