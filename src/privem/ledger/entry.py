@@ -75,9 +75,11 @@ def most(allowance: Allowance, epsilon: float, steps: int) -> Cost:
         share = math.fsum(part.share for part in allowance.parts)
         all_laplace = Gaussian(allowance.base / math.sqrt(share) * AS_GAUSSIAN)
         cost = replace(Cost.of(all_laplace, epsilon, steps), failure=cost.failure)
-    noise = (cost.gaussian, cost.laplace, cost.pure)
+    gaussian, laplace, pure = (
+        each - -each // _HAIR for each in (cost.gaussian, cost.laplace, cost.pure)
+    )
     more = _more(epsilon, steps) if cost.gaussian else 0
-    return Cost(*(each - -each // _HAIR for each in noise), cost.failure + more)
+    return Cost(gaussian, laplace, pure, cost.failure + more)
 
 
 @lru_cache(maxsize=64)
