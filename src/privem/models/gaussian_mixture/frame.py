@@ -253,7 +253,8 @@ class PrivateGaussian:
     def _lengths(self, known: Known) -> Generator[Stage, Release[Any], Known]:
         """All variances together, and what there is beyond any radius."""
         ground, d = self.ground, self.ground.region.d
-        query = RadialQuery.all_of(known.mixture, ground.region, ground.cap_weight)
+        asked = partial(RadialQuery.all_of, known.mixture, ground.region, ground.cap_weight)
+        query = held(asked)  # its grid depends on what is known
         release = yield ground.stage(query, "frame 3")
         counts, count = release.statistics.counts, ground.count
         radii = Radii.read(d, query.grid, counts, release.spread, count, self._count_noise)

@@ -40,6 +40,8 @@ _RATIO = 1e-10
 # Halves of a component lie so many deviations from its mean, along its longest axis.
 _APART = 0.7
 
+Halves = list[tuple[int, int]]  # each lost component, and the one whose half it becomes
+
 
 @dataclass(frozen=True)
 class Moments:
@@ -123,25 +125,24 @@ class Estimate:
         return replace(self, moments=self.moments.towards(new.moments, terms))
 
     def restarted(self) -> Estimate:
-        """Another try for components that noise has swallowed; a start, given when it is replayed."""
+        """Another try for components that noise has swallowed; it is given in a replay."""
         again = held(self._another_try)
         return self if again is None else again
 
     def _another_try(self) -> Estimate | None:
         assert self.moments is not None
         lost = self.moments.seen < 1
-        return Estimate(self.model, halved(self.mixture, lost)) if lost.any() else None
+        halves = halves_of(self.mixture.weights, lost)
+        return Estimate(self.model, halved(self.mixture, halves)) if lost.any() else None
 
-    @property
-    def lost(self) -> NDArray[np.bool_]:
-        """Components that were seen in less than half of the iterates."""
+    def lost(self) -> tuple[NDArray[np.bool_], Halves, float]:
+        """Components that were seen in less than half of the iterates, and whose halves they are.
+
+        And what part of all records the noise may hide.
+        """
         assert self.moments is not None
-        return np.asarray(self.moments.seen < 0.5)
-
-    @property
-    def gone(self) -> tuple[int, ...]:
-        """Which these are."""
-        return tuple(int(k) for k in np.flatnonzero(self.lost))
+        lost = np.asarray(self.moments.seen < 0.5)
+        return lost, halves_of(self.mixture.weights, lost), self.moments.hidden
 
 
 @dataclass(frozen=True)
@@ -341,22 +342,39 @@ def _squared_lengths(d: int) -> Array:
     return np.asarray(chi2.ppf((np.arange(1024) + 0.5) / 1024, d))
 
 
-def halved(state: Mixture, lost: NDArray[np.bool_], apart: float = _APART) -> Mixture:
-    """Each lost component becomes one half of the heaviest, which keeps its moments.
+def halves_of(weights: Array, lost: NDArray[np.bool_]) -> Halves:
+    """Each lost component, and the one that is then the heaviest, whose half it becomes.
+
+    Examples
+    --------
+    >>> halves_of(np.array([0.7, 0.05, 0.2, 0.05]), np.array([False, True, False, True]))
+    [(1, 0), (3, 0)]
+    """
+    if lost.all():
+        return []
+    left, halves = np.where(lost, 0.0, weights), []
+    for k in np.flatnonzero(lost):
+        j = int(np.argmax(left))
+        left[k] = left[j] = left[j] / 2
+        halves.append((int(k), j))
+    return halves
+
+
+def halved(state: Mixture, halves: Halves, apart: float = _APART) -> Mixture:
+    """Each lost component becomes one half of another, which keeps its moments.
 
     A component with fewer records than the noise on their count is not seen. Left alone it would
     stay where it fell, often at the border of the region, with the least weight a component may
     have: too little to notice, enough to put impossible records into synthetic data. With
-    ``apart=0`` it becomes a copy of the heaviest: the density does without it.
+    ``apart=0`` it becomes a copy of the other: the density does without it.
     """
-    if lost.all():
+    if not halves:
         return state
     kind = state.covariance_type
     weights, means = state.weights.copy(), state.means.copy()
     covariances = state.covariances.copy()
-    weights[lost] = 0.0
-    for k in np.flatnonzero(lost):
-        j = int(np.argmax(weights))
+    weights[[k for k, _ in halves]] = 0.0
+    for k, j in halves:
         step, half = _halves(covariances if kind == "tied" else covariances[j], means.shape[1])
         means[k], means[j] = means[j] + apart * step, means[j] - apart * step
         if kind != "tied":

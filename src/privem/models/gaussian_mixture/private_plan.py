@@ -233,18 +233,19 @@ class PrivateMixturePlan(Iterated):
         if self.start is not None:
             start = as_type(to_unit(self.start, region), structure.covariance_type)
             end = yield from self._em(start, w, structure, ground).stages()
-            return halved(end.mixture, end.lost, apart=0.0), replace(structure, lost=end.gone)
+            return self._finished(end, structure)
         frame = self._gaussian(ground)
-        known = yield from given(frame.stages())
         if self._single or (self._free and structure.single):
+            known = yield from given(frame.stages())
             return (yield from self._one_gaussian(known, structure, ground))
+        known = yield from frame.stages()  # its noise is in components that are lost
         if self._packed(structure, ground):
             ground = replace(ground, allowance=ground.allowance.merged("em", "grid"))
             frame = self._gaussian(ground)
         blurred = self._contested and frame.blurred(known)
         closer = held(lambda: float(np.clip(frame.loss / _LEFT, *_CLOSER)) if blurred else 0.0)
         if closer > 0:
-            known = yield from given(frame.refine(known, 1 / closer))
+            known = yield from frame.refine(known, 1 / closer)
         overall = known.mean, known.covariance
         state = yield from given(self._started(*overall, structure, ground))
         em = self._em(as_type(state, structure.covariance_type), w, structure, ground, 1 - closer)
@@ -253,7 +254,7 @@ class PrivateMixturePlan(Iterated):
             before -= max(1, int((1 - _BEFORE) * em.iterations))
         estimate = yield from em.steps(em.start, range(before))
         if contested:
-            found = self._finished(estimate, overall)
+            found, _ = self._finished(estimate, structure, overall)
             one = collapsed(found)
             if one[1].ndim == 1 and not self._flat:
                 one = one[0], np.diag(one[1])
@@ -272,8 +273,7 @@ class PrivateMixturePlan(Iterated):
                 single = replace(structure, single=True, iterations=before + looks, beaten=True)
                 return self._as_asked(known), single
         estimate = yield from em.steps(estimate, range(before, em.iterations))
-        end = em.path.end(estimate)
-        return self._finished(end, overall), replace(structure, lost=end.gone)
+        return self._finished(em.path.end(estimate), structure, overall)
 
     def _started(
         self, centre: Array, covariance: Array, structure: Structure, ground: Ground
@@ -310,11 +310,19 @@ class PrivateMixturePlan(Iterated):
         same = copies(known.mean, known.covariance, self.components)
         return as_type(same, self.covariance_type)
 
-    def _finished(self, end: Estimate, overall: tuple[Array, Array]) -> Mixture:
-        """The mixture, and what becomes of components that noise has swallowed."""
-        if self.covariance_type == "tied" or end.mixture.covariance_type == "tied":
-            return halved(end.mixture, end.lost, apart=0.0)
-        return self._with_background(end, copies(*overall, 1))
+    def _finished(
+        self, end: Estimate, structure: Structure, overall: tuple[Array, Array] | None = None
+    ) -> tuple[Mixture, Structure]:
+        """The mixture, and which components noise has swallowed.
+
+        They become the Gaussian of all records, if that is known and the shape asked for allows it.
+        """
+        kind, (lost, halves, hidden) = self.covariance_type, held(end.lost)
+        structure = replace(structure, lost=tuple(np.flatnonzero(lost).tolist()))
+        if overall is None or "tied" in (kind, end.mixture.covariance_type):
+            return halved(end.mixture, halves, apart=0.0), structure
+        one, weight = as_type(copies(*overall, 1), kind), float(np.clip(hidden, *_BACKGROUND))
+        return replaced(with_copies(end.mixture, kind), lost, one, weight), structure
 
     def _weights(self, region: Region) -> MomentWeights:
         if self._whitened:
@@ -352,12 +360,6 @@ class PrivateMixturePlan(Iterated):
         covariances = found.covariances if tied else np.repeat(found.covariances, k, axis=0)
         means = np.repeat(found.means, k, axis=0)
         return replace(found, weights=np.full(k, 1 / k), means=means, covariances=covariances)
-
-    def _with_background(self, end: Estimate, overall: Mixture) -> Mixture:
-        """Lost components as the Gaussian of all records, if the shape asked for allows it."""
-        assert end.moments is not None
-        kind, weight = self.covariance_type, float(np.clip(end.moments.hidden, *_BACKGROUND))
-        return replaced(with_copies(end.mixture, kind), end.lost, as_type(overall, kind), weight)
 
     def _widened(
         self, w: MomentWeights, structure: Structure, ground: Ground
