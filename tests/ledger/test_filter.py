@@ -142,8 +142,8 @@ def test_limits_are_private_at_the_budget(epsilon, delta):
     budget = Budget(epsilon, delta)
     usual = Limits.of(budget, Cost())
     noise = hockey_stick(math.sqrt(usual.squares / 2**120), epsilon)
-    assert noise + usual.failure / 2**120 <= delta * (1 + 1e-9)
-    assert noise + usual.failure / 2**120 > delta * (1 - 1e-6)
+    assert noise + (usual.failure + usual.apart) / 2**120 <= delta * (1 + 1e-9)
+    assert noise + (usual.failure + usual.apart) / 2**120 > delta * (1 - 1e-6)
     # A first fit may have the whole budget: noise, and a thousandth of delta for its failure.
     whole = Cost.of(
         compose(Gaussian(1 / mu_for(epsilon, delta * (1 - 1e-3))), Failure(delta * 1e-3)), epsilon
@@ -152,7 +152,7 @@ def test_limits_are_private_at_the_budget(epsilon, delta):
     assert first.allow(whole)
     assert not usual.allow(whole)
     noise = hockey_stick(math.sqrt(first.squares / 2**120), epsilon)
-    assert noise + first.failure / 2**120 <= delta * (1 + 1e-9)
+    assert noise + (first.failure + first.apart) / 2**120 <= delta * (1 + 1e-9)
     more = Cost.of(Gaussian(1 / mu_for(epsilon * 1.01, delta)), epsilon)
     assert not Limits.of(budget, more).allow(more)
 
@@ -185,6 +185,28 @@ def _reach(start, square, epsilon):
     return math.exp(start) * phi(a + mu / 2) - math.exp(epsilon) * phi(a - mu / 2)
 
 
+@pytest.mark.parametrize("whole", [False, True])
+def test_courses_with_failures_and_courses_with_coarse_noise_add_up_to_delta(whole):
+    """A spender may take failures where the likelihood ratio is large, and coarse noise elsewhere.
+
+    Failures count by their probability with the record, and by e^epsilon what discrete noise adds
+    without it. So the most that any course has of one and the most of the other add up.
+    """
+    budget, epsilon, delta = Budget(1.0, 1e-6), 1.0, 1e-6
+    first = Cost.of(Gaussian(1 / mu_for(epsilon, delta * 0.99)), epsilon) if whole else Cost()
+    limits = Limits.of(budget, first)
+    failure = Cost.of(Failure(1e-12), epsilon)
+    # A number with noise of 256 lattice steps: a total variation of 9.3e-13.
+    coarse, drift = Cost.of(Gaussian(1e9, 1, 256), epsilon), 1 / (250 * 256**4)
+    many = [
+        max(k for k in range(50_000) if limits.allow(Cost(*(k * part for part in each._all))))
+        for each in (failure, coarse)
+    ]
+    noise = hockey_stick(math.sqrt(limits.squares / 2**120), epsilon)
+    assert min(many) > 0
+    assert noise + many[0] * 1e-12 + many[1] * drift * math.exp(epsilon) <= delta * (1 + 1e-9)
+
+
 def test_cells_of_a_partition_cost_the_dearest():
     def spent(cell, scale, failure=0.0):
         return Spent("x", "gaussian", 1, 1.0, 0.0, scale * 2.0**-24, 2**24, cell, failure)
@@ -203,6 +225,7 @@ def test_a_reserve_covers_what_it_was_granted_for():
     assert many.within(gaussian)
     assert not Cost.of(Gaussian(1000.0), 1.0).within(laplace)
     assert not Cost(failure=1).within(gaussian)
+    assert not Cost(apart=1).within(gaussian)
     assert laplace.within(laplace)
     assert laplace.mu_squared == pytest.approx(1 / (10 * AS_GAUSSIAN) ** 2)
 
@@ -215,9 +238,10 @@ def test_limits_are_chosen_anew_while_nothing_is_spent():
     whole = planned("gaussian", 1 / mu_for(1.0, 1e-6 * (1 - 1e-3)) * (1 + 1e-8), 1e-9)
     ledger.reserve(asked, whole, meter).failed()
     first = State.of(ledger.store.rows[-1]).limits
-    assert first.failure < 2e-9 * 2**120
+    assert first.failure + first.apart < 2e-9 * 2**120
     entry = ledger.reserve(asked, planned("gaussian", 20.0, 1e-9), meter)
-    assert State.of(entry.row).limits.failure == pytest.approx(0.25e-6 * 2**120)
+    limits = State.of(entry.row).limits
+    assert limits.failure + limits.apart == pytest.approx(0.25e-6 * 2**120)
     # Now they are fixed, though most of the budget is left.
     with pytest.raises(BudgetExceeded):
         ledger.reserve(asked, whole, meter)

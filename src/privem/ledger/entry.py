@@ -74,18 +74,19 @@ def most(allowance: Allowance, epsilon: float, steps: int) -> Cost:
     if allowance.adaptive and cost.laplace:
         share = math.fsum(part.share for part in allowance.parts)
         all_laplace = Gaussian(allowance.base / math.sqrt(share) * AS_GAUSSIAN)
-        cost = replace(Cost.of(all_laplace, epsilon, steps), failure=cost.failure)
+        noise = Cost.of(all_laplace, epsilon, steps)
+        cost = replace(noise, failure=cost.failure, apart=cost.apart)
     gaussian, laplace, pure = (
         each - -each // _HAIR for each in (cost.gaussian, cost.laplace, cost.pure)
     )
-    more = _more(epsilon, steps) if cost.gaussian else 0
-    return Cost(gaussian, laplace, pure, cost.failure + more)
+    more = _more(epsilon, steps) if cost.gaussian else Cost()
+    return Cost(gaussian, laplace, pure, cost.failure + more.failure, cost.apart + more.apart)
 
 
 @lru_cache(maxsize=64)
-def _more(epsilon: float, steps: int) -> int:
+def _more(epsilon: float, steps: int) -> Cost:
     """What the slack of a plan adds to failures."""
-    return Cost.of(_MORE, epsilon, steps).failure
+    return Cost.of(_MORE, epsilon, steps)
 
 
 def statement_hash(statement: Statement) -> str:

@@ -41,8 +41,10 @@ from .budget import Budget
 AS_GAUSSIAN = 0.7978845
 # Totals are whole numbers of these: they add up exactly, and giving back leaves no trace.
 _ONE = 2**120
-# One part in so many of delta is for failures, unless the first reservation leaves less.
+# One part in so many of delta is for failures, unless the first reservation leaves less; and of
+# that, one part in so many for what discrete noise adds, of which there is little.
 _FOR_FAILURES = 4
+_FOR_APART = 64
 
 
 def as_gaussian(event: Event) -> Event:
@@ -138,8 +140,10 @@ class Cost:
     pure : int
         The sum of the epsilons of Laplace releases.
     failure : int
-        The sum of failure probabilities; and what discrete noise adds to delta at the budget's
-        epsilon because it is not quite Gaussian.
+        The sum of failure probabilities, and of the total variations at which discrete noise lies
+        from noise that is priced exactly.
+    apart : int
+        The sum of these total variations times e^epsilon, at the budget's epsilon.
 
     Examples
     --------
@@ -152,6 +156,7 @@ class Cost:
     laplace: int = 0
     pure: int = 0
     failure: int = 0
+    apart: int = 0
 
     @classmethod
     def of(cls, event: Event, epsilon: float, steps: int = 1) -> Cost:
@@ -168,13 +173,15 @@ class Cost:
             each = 1 / Fraction(noise.noise_multiplier)
             pure += count * each
             squares += count * (each / Fraction(AS_GAUSSIAN)) ** 2
-        # Discrete noise is at a total variation of `drift` from noise that is priced exactly.
-        apart = drift * (1 + math.exp(epsilon)) * (1 + 2.0**-40)
+        # Discrete noise is at a total variation of `drift` from noise that is priced exactly: on
+        # one side of the promise once, on the other e^epsilon times.
+        apart = drift * math.exp(epsilon) * (1 + 2.0**-40)
         return cls(
             steps**2 * _up(Fraction(mu) ** 2),
             steps**2 * _up(squares),
             steps * _up(pure),
-            steps * (_up(bill.failure) + _up(apart)),
+            steps * (_up(bill.failure) + _up(drift)),
+            steps * _up(apart),
         )
 
     @property
@@ -198,8 +205,8 @@ class Cost:
         return self.failure / _ONE
 
     @property
-    def _all(self) -> tuple[int, int, int, int]:
-        return self.gaussian, self.laplace, self.pure, self.failure
+    def _all(self) -> tuple[int, int, int, int, int]:
+        return self.gaussian, self.laplace, self.pure, self.failure, self.apart
 
     def __add__(self, other: Cost) -> Cost:
         return Cost(*(a + b for a, b in zip(self._all, other._all, strict=True)))
@@ -210,6 +217,8 @@ class Cost:
     def within(self, reserve: Cost) -> bool:
         """Whether a reserve covers it, whichever rule the reserve was granted by."""
         if self.squares > reserve.squares or self.failure > reserve.failure:
+            return False
+        if self.apart > reserve.apart:
             return False
         # A reserve without Gaussian noise may have been granted for the sum of its epsilons.
         return reserve.gaussian > 0 or (self.gaussian == 0 and self.pure <= reserve.pure)
@@ -233,14 +242,16 @@ class Limits:
 
     Parameters
     ----------
-    squares, pure, failure : int
-        Of :attr:`Cost.squares` and :attr:`Cost.failure`; or of :attr:`Cost.pure` in place of the
-        squares where no noise is Gaussian. In parts of 2^-120, rounded down.
+    squares, pure, failure, apart : int
+        Of :attr:`Cost.squares`, :attr:`Cost.failure` and :attr:`Cost.apart`; or of
+        :attr:`Cost.pure` in place of the squares where no noise is Gaussian. In parts of 2^-120,
+        rounded down.
     """
 
     squares: int
     pure: int
     failure: int
+    apart: int
 
     @classmethod
     def of(cls, budget: Budget, first: Cost) -> Limits:
@@ -250,18 +261,22 @@ class Limits:
         reservation says how, if it needs more than the usual part for its noise.
         """
         whole, pure = _down(budget.delta), _down(budget.epsilon)
-        failure = whole // _FOR_FAILURES
-        usual = cls(_squares_for(budget.epsilon, (whole - failure) / _ONE), pure, failure)
+        failures = whole // _FOR_FAILURES
+        apart = failures // _FOR_APART
+        squares = _squares_for(budget.epsilon, (whole - failures) / _ONE)
+        usual = cls(squares, pure, failures - apart, apart)
         if usual.allow(first):
             return usual
         # For failures, what the noise of the first reservation leaves: enough for its own, or not.
         noise = hockey_stick(math.sqrt(first.mu_squared) * (1 + 2.0**-50), budget.epsilon)
-        rest = cls(first.squares, pure, whole - _up(noise))
-        return rest if rest.allow(first) else usual
+        spare = whole - _up(noise) - first.failure - first.apart
+        apart = first.apart + spare // _FOR_APART
+        rest = cls(first.squares, pure, first.failure + spare - spare // _FOR_APART, apart)
+        return rest if spare >= 0 and rest.allow(first) else usual
 
     def allow(self, total: Cost) -> bool:
         """Whether a total is within the budget."""
-        if total.failure > self.failure:
+        if total.failure > self.failure or total.apart > self.apart:
             return False
         return total.squares <= self.squares or (total.gaussian == 0 and total.pure <= self.pure)
 
@@ -285,7 +300,7 @@ class Limits:
     def epsilon(self, total: Cost, budget: Budget) -> float:
         """Epsilon at the budget's delta of all that was spent."""
         found = math.inf
-        delta = (_down(budget.delta) - self.failure) / _ONE
+        delta = (_down(budget.delta) - self.failure - self.apart) / _ONE
         if not total.squares:
             return 0.0
         if delta > 0:

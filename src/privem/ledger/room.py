@@ -43,7 +43,12 @@ def refusal(
         f"epsilon {limits.epsilon(totals, budget):.4g} is spent or reserved, and this asks for "
         f"epsilon {asked.epsilon:g} at delta {asked.delta:g}. "
     )
-    if limits.allow(replace(totals + cost, failure=0)):
+    if limits.allow(replace(totals + cost, failure=0, apart=0)):
+        if (totals + cost).apart > limits.apart:
+            return (
+                f"{said}There is enough of epsilon, but not of delta: at so large an epsilon, what "
+                "discrete noise adds to delta is more than is left for it. Nothing was released"
+            )
         return (
             f"{said}There is enough of epsilon, but not of delta: failures may still take "
             f"{limits.left_for_failures(totals):.3g} of it, and this would take "

@@ -155,7 +155,8 @@ def _most(ledger: Ledger, budget: Budget, failure: float, mixed: bool, steps: in
         raise BadMessage("the run's delta leaves nothing for its noise")
     whole, own = Gaussian((AS_GAUSSIAN if mixed else 1.0) / mu), ledger.budget.epsilon
     cost = Cost.of(compose(whole, Failure(failure)) if failure else whole, own, steps)
-    return replace(cost, failure=cost.failure + Cost.of(_MORE, own, steps).failure)
+    more = Cost.of(_MORE, own, steps)
+    return replace(cost, failure=cost.failure + more.failure, apart=cost.apart + more.apart)
 
 
 def _name(memory: Memory) -> str:
