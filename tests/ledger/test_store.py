@@ -362,6 +362,30 @@ def test_a_ledger_that_was_removed_or_replaced_is_not_written_to(ledger, tmp_pat
     assert not path.exists()
 
 
+def test_a_file_that_is_mounted_by_itself_is_refused(tmp_path, monkeypatch):
+    """As a container is given it: its log would lie elsewhere than that of the same file outside.
+
+    Both would spend the whole budget.
+    """
+    folder = tmp_path / "my data\\"
+    folder.mkdir()
+    for name in ("budget.db", "other.db"):
+        Ledger(folder / name, "cohort", BUDGET).close()
+    escaped = str(folder).replace("\\", "\\134").replace(" ", "\\040")
+    mounts = tmp_path / "mountinfo"
+    end = "rw,relatime - ext4 /dev/vda rw"
+    mounts.write_text(
+        f"22 1 254:0 / / {end}\n63 43 254:0 /a/budget.db {escaped}/budget.db {end}\n"
+        f"64 43 254:0 /b {escaped} {end}\n"
+    )
+    monkeypatch.setattr(connections, "_MOUNTS", mounts)
+    with pytest.raises(LedgerError, match="mounted by itself.*Mount the folder"):
+        Ledger(folder / "budget.db")
+    assert Ledger(folder / "other.db").spent == 0
+    monkeypatch.setattr(connections, "_MOUNTS", tmp_path / "nothing")
+    assert Ledger(folder / "budget.db").spent == 0
+
+
 def test_links_lead_to_one_ledger_or_none(ledger, tmp_path):
     """Two logs of one file would be two budgets."""
     path, link = tmp_path / "budget.db", tmp_path / "link.db"

@@ -19,6 +19,8 @@ from .budget import LedgerError
 _PATIENCE = 120
 # How far apart changes of a file must be to show as two, in seconds.
 _TICK = 2.0
+# What is mounted where, on Linux.
+_MOUNTS = Path("/proc/self/mountinfo")
 
 
 @cache
@@ -83,6 +85,12 @@ class File:
                 if not create:
                     raise LedgerError(f"there is no ledger {given!r}: {HOW}")
                 path.touch()
+            if _is_mount(path.resolve()):
+                raise LedgerError(
+                    f"the ledger {given!r} is a file that is mounted by itself: SQLite keeps a log "
+                    "beside it, which others would not see, and they would spend the same budget "
+                    "again. Mount the folder that it lies in"
+                )
             return cls(path.resolve(), path.absolute(), _identity(path))
         except OSError as error:
             raise LedgerError(f"the ledger {given!r} could not be read: {error.strerror}") from None
@@ -160,6 +168,18 @@ def _identity(path: Path) -> tuple[int, int]:
         # SQLite keeps a log beside each name: what is spent under one is not seen under another.
         raise LedgerError(f"the ledger {str(path)!r} has several names (hard links): leave it one")
     return found.st_dev, found.st_ino
+
+
+def _is_mount(path: Path) -> bool:
+    """Whether a file is a place of its own among the mounts, as in a container that is given it."""
+    try:
+        mounts = _MOUNTS.read_bytes()
+    except OSError:  # a system without: it has no such mounts
+        return False
+    named = os.fsencode(path)
+    for letter in b"\\ \t\n":  # the backslash first: it stands before the codes of the others
+        named = named.replace(bytes([letter]), b"\\%03o" % letter)
+    return any(line.split(b" ")[4] == named for line in mounts.splitlines())
 
 
 def make_engine(place: Any) -> Any:
