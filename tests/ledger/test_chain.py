@@ -150,6 +150,28 @@ def test_statements_of_others_are_told_apart(spent, tmp_path):
         other.verify(statements[0])
 
 
+@pytest.mark.parametrize(
+    ("number", "body"),
+    [(5, "x"), (5, "[]"), (6, "x"), (6, "[]"), (6, '{"kind":"released"}'), (6, b"\xff")],
+)
+def test_rows_that_cannot_be_read_are_told_in_words(tmp_path, number, body):
+    path = tmp_path / "budget.db"
+    with Ledger(path, "cohort", Budget(3.0, 1e-6)) as ledger:
+        statements = [spend(ledger) for _ in range(3)]
+    with sqlite3.connect(path) as database:
+        database.execute("UPDATE privem_entries SET body = ? WHERE sequence = ?", (body, number))
+    with Ledger(path) as ledger:
+        with pytest.raises(LedgerError, match=f"does not verify: entry {number}: it cannot be"):
+            ledger.verify(*statements)
+        with pytest.raises(LedgerError, match="has a row that cannot be read"):
+            ledger.history()
+        if number == 6:
+            with pytest.raises(LedgerError, match="has a row that cannot be read"):
+                ledger.spent  # noqa: B018
+            with pytest.raises(LedgerError, match="has a row that cannot be read"):
+                spend(ledger)
+
+
 def test_a_row_in_another_place_is_found(spent):
     ledger, _ = spent
     rows = rows_of(ledger)

@@ -379,7 +379,7 @@ def test_a_file_that_is_mounted_by_itself_is_refused(tmp_path, monkeypatch):
         f"64 43 254:0 /b {escaped} {end}\n"
     )
     monkeypatch.setattr(connections, "_MOUNTS", mounts)
-    with pytest.raises(LedgerError, match="mounted by itself.*Mount the folder"):
+    with pytest.raises(LedgerError, match=r"mounted by itself.*Mount the folder"):
         Ledger(folder / "budget.db")
     assert Ledger(folder / "other.db").spent == 0
     monkeypatch.setattr(connections, "_MOUNTS", tmp_path / "nothing")

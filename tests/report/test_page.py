@@ -1,6 +1,7 @@
 """Pages of models with names that attack them, of large ones, of ledgers; and their words."""
 
 import re
+import sqlite3
 from dataclasses import replace
 
 import numpy as np
@@ -234,6 +235,15 @@ def test_the_ledger_is_shown(ledger, rng, tmp_path):
     ):
         Report(model, ledger=other)
     assert "charged to no ledger" in Report(_like(model, ledger=None)).html
+
+
+def test_a_ledger_that_cannot_be_read_is_said_to_be_so(ledger, rng):
+    model = privem.KMeans(2, bounds=4.0, ledger=ledger).fit(rng.normal(size=(400, 2)))
+    with sqlite3.connect(ledger.where) as database:
+        database.execute("UPDATE privem_entries SET body = '<script>' WHERE sequence = 2")
+    text = check(Report(model, ledger=ledger).html).text
+    assert "does not verify: entry 2: it cannot be read" in text
+    assert "one more fit may have" not in text
 
 
 def _like(model, **changes):

@@ -22,11 +22,12 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from .budget import Budget
+from .budget import Budget, LedgerError
 from .filter import Cost, Limits
 
 OUTCOMES = ("released", "void", "abandoned")
@@ -66,6 +67,18 @@ class Row:
         return found
 
 
+@contextmanager
+def legible(dataset: str) -> Iterator[None]:
+    """Where rows are read that may have been changed to anything."""
+    try:
+        yield
+    except (ValueError, TypeError, LookupError, AttributeError, AssertionError):
+        raise LedgerError(
+            f"the ledger of {dataset!r} has a row that cannot be read: privem ledger verify says "
+            "which"
+        ) from None
+
+
 @dataclass(frozen=True)
 class State:
     """Where a data set's account stands after a row."""
@@ -77,13 +90,14 @@ class State:
     @classmethod
     def of(cls, row: Row) -> State:
         """From the row itself."""
-        values = row.values
-        limits = values["limits"]
-        return cls(
-            row,
-            Cost.from_dict(values["totals"]),
-            None if limits is None else Limits(**{k: int(v) for k, v in limits.items()}),
-        )
+        with legible(row.dataset):
+            values = row.values
+            limits = values["limits"]
+            return cls(
+                row,
+                Cost.from_dict(values["totals"]),
+                None if limits is None else Limits(**{k: int(v) for k, v in limits.items()}),
+            )
 
     def limits_for(self, budget: Budget, first: Cost) -> Limits:
         """The limits that hold for the next reservation.

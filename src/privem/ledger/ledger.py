@@ -15,7 +15,7 @@ from typing import Any, Self
 from ..budget import Allowance
 from ..meter import BudgetExceeded, Meter, Statement
 from .budget import Budget, LedgerError
-from .chain import Row, State, budget_of, cost_of, opening, problems
+from .chain import Row, State, budget_of, cost_of, legible, opening, problems
 from .entry import Asked, Entry, most, statement_hash
 from .filter import Cost, Limits
 from .room import refusal, room
@@ -191,11 +191,12 @@ class Ledger:
         with self.store.reading(self.dataset) as rows:
             every = list(rows)
         outcomes = {row.settles: row for row in every if row.settles is not None}
-        return [
-            self._record(row, outcomes.get(row.sequence))
-            for row in every
-            if row.values["kind"] == "reserve"
-        ]
+        with legible(self.dataset):
+            return [
+                self._record(row, outcomes.get(row.sequence))
+                for row in every
+                if row.values["kind"] == "reserve"
+            ]
 
     def _record(self, row: Row, outcome: Row | None) -> Record:
         values, ended = row.values, {} if outcome is None else outcome.values
@@ -227,7 +228,8 @@ class Ledger:
             every = list(rows)
             wrong = problems(every, self.dataset)
         outcomes = {row.settles: row for row in every}
-        for statement in statements:
+        # Where the rows themselves are wrong, what they say of entries is nothing.
+        for statement in statements if not wrong else ():
             wrong += self._missing(statement, every, outcomes)
         if wrong:
             raise LedgerError(

@@ -50,7 +50,10 @@ def _ledger(statement: Statement, ledger: Ledger) -> list[Html]:
         )
     except LedgerError as problem:
         verified = tag("p", clean(str(problem), 1000), class_="warning")
-    runs = ledger.history()
+    try:
+        runs, spent, remaining = ledger.history(), ledger.spent, ledger.remaining
+    except LedgerError:  # its rows were changed to what cannot be read
+        return [verified]
     rows = [
         (
             str(run.entry),
@@ -70,8 +73,8 @@ def _ledger(statement: Statement, ledger: Ledger) -> list[Html]:
         [
             ("ledger of", name(ledger.dataset)),
             ("budget", str(ledger.budget)),
-            ("spent", f"epsilon {ledger.spent:.4g} {delta}"),
-            ("one more fit may have", f"epsilon {ledger.remaining:.4g} {delta}"),
+            ("spent", f"epsilon {spent:.4g} {delta}"),
+            ("one more fit may have", f"epsilon {remaining:.4g} {delta}"),
             ("runs", f"{len(runs):,}"),
         ]
     )
