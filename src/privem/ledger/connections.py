@@ -197,7 +197,6 @@ def make_engine(place: Any) -> Any:
         raise ImportError(
             "a ledger in PostgreSQL needs psycopg: pip install 'privem[postgres]'"
         ) from None
-    sa.event.listen(engine, "connect", _set_up_postgresql)
     return engine
 
 
@@ -215,14 +214,9 @@ def _leave_transactions(raw: Any, record: Any) -> None:
 
 
 def _set_up_sqlite(raw: Any, record: Any) -> None:
-    for pragma in ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON"):
+    # Without fullfsync, macOS leaves what was written in the disk's own memory.
+    for pragma in ("journal_mode=WAL", "synchronous=FULL", "fullfsync=ON", "foreign_keys=ON"):
         raw.execute(f"PRAGMA {pragma}").close()
-
-
-def _set_up_postgresql(raw: Any, record: Any) -> None:
-    with raw.cursor() as cursor:
-        cursor.execute("SET synchronous_commit = on")
-    raw.commit()
 
 
 def dispose(engine: Any, process: int) -> None:

@@ -141,7 +141,8 @@ class Store:
         with self._writing() as connection:
             if connection.dialect.name == "postgresql":  # SQLite has locked the file already
                 names = tables.datasets.c.name
-                connection.execute(sa.select(names).where(names == dataset).with_for_update())
+                lock = sa.select(names, _durably()).where(names == dataset)
+                connection.execute(lock.with_for_update())
             known = Rows(connection, dataset)
             last = known.last()
             if last is None:
@@ -186,7 +187,7 @@ class Store:
         """Wait for others who make tables or data sets; SQLite has one writer anyway."""
         if connection.dialect.name == "postgresql":
             sa = library()
-            connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_LOCK)))
+            connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_LOCK), _durably()))
 
     def _connections(self) -> Any:
         """Those of this process: what was opened before a fork belongs to the parent."""
@@ -218,6 +219,14 @@ class Store:
             with _began(self._connections(), file and "BEGIN IMMEDIATE") as connection:
                 yield connection
                 connection.commit()
+
+
+def _durably() -> Any:
+    """Has PostgreSQL wait for the disk when this transaction commits.
+
+    Said in each transaction: a pooler in between may change connections after each.
+    """
+    return library().func.set_config("synchronous_commit", "on", True)
 
 
 @contextmanager
