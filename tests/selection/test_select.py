@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sklearn.base import clone
 
 import privem
 from privem import (
@@ -286,8 +287,10 @@ def test_one_entry_in_a_ledger(tmp_path):
         assert entry.what.releases == ("count", "fits", "scores")
         ledger.verify(chosen.best_.privacy_)
         # The estimators' own ledger, where select is given none.
-        select(gaussians(2, ledger=ledger), X, epsilon=1.0)
+        again = select(gaussians(2, ledger=ledger), X, epsilon=1.0)
         assert len(ledger.history()) == 2
+        # Who fits the chosen one again spends from the same ledger.
+        assert chosen.best_.ledger is again.best_.ledger is clone(again.best_).ledger is ledger
         with pytest.raises(privem.BudgetExceeded):
             select(gaussians(3), X, epsilon=2.9, ledger=ledger)
 

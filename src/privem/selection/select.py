@@ -101,11 +101,12 @@ def select(
     _check_terms(terms, share)
     _check_kinds(given)
     named = {"epsilon": epsilon, "delta": delta, "accountant": accountant, "neighbours": neighbours}
-    models = [clone(model).set_params(**named, ledger=None) for model in given]
+    charged = _ledger(given, ledger)
+    # The best one keeps the ledger: fitted again, it spends from the same.
+    models = [clone(model).set_params(**named, ledger=charged) for model in given]
     _check_parameters(models, X)
     with at_end() as waiting:
         tables = [model._open_table(X, None, sample_weight, groups) for model in models]
-        charged = _ledger(given, ledger)
         found = _selected(models, names, tables, share, charged, given[0]._watch, given[0]._before)
     for message, category in waiting:
         advise(message, category)
@@ -183,7 +184,7 @@ def _candidates(
 def _family(model: Any) -> bytes:
     """All parameters but those that models of one family may differ in."""
     params = model.get_params(deep=False).items()
-    kept = sorted((name, value) for name, value in params if name not in _APART)
+    kept = sorted((name, value) for name, value in params if name not in (*_APART, "ledger"))
     return pickle.dumps((type(model), kept))
 
 
