@@ -63,6 +63,15 @@ def test_from_the_first_budget_to_the_last_check(data, ledger, tmp_path):
     assert (found["entries"], found["pending"], found["models"]) == (5, [], [])
 
 
+def test_nobody_hides_entries_from_a_terminal(tmp_path):
+    where = f"{tmp_path / 'b.db'}#x\x1b[2J"
+    with privem.Ledger(where, None, privem.Budget(3, 1e-6), who="me\x1b[1A\r\n\u202e") as ledger:
+        privem.private_mean(np.zeros((50, 1)), tau=1.0, ledger=ledger)
+    for command in ("show", "history", "verify"):
+        text = run("ledger", command, where)
+        assert all(letter.isprintable() for line in text.split("\n") for letter in line)
+
+
 def test_a_cut_or_restored_ledger_is_found_by_a_model(data, ledger, tmp_path):
     copy, place, model = tmp_path / "copy.db", tmp_path / "budget.db", tmp_path / "model.json"
     shutil.copy(place, copy)

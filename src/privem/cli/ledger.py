@@ -93,7 +93,7 @@ def history(where: str, as_json: bool) -> None:
     if as_json:
         emit_json({"dataset": name, "runs": [run.to_dict() for run in runs]})
         return
-    show(_table(runs) if runs else f"Nothing has been spent on {name}.")
+    show(_table(runs) if runs else f"Nothing has been spent on {_plain(name)}.")
 
 
 @ledger.command()
@@ -130,7 +130,7 @@ def verify(files: tuple[str, ...], as_json: bool) -> None:
     emit_either(
         as_json,
         summary,
-        f"{facts['dataset']}: {checked.entries} rows{with_models} verified; head "
+        f"{_plain(found.dataset)}: {checked.entries} rows{with_models} verified; head "
         f"{checked.head}\n"
         + (f"pending: {', '.join(map(str, checked.pending))}\n" if checked.pending else ""),
     )
@@ -191,6 +191,13 @@ def abandon(where: str, entries: tuple[int, ...], as_json: bool) -> None:
     emit_either(as_json, {"dataset": name, "abandoned": list(entries)}, said)
 
 
+def _plain(text: str) -> str:
+    """What others have written, without what would move a terminal's cursor over other lines."""
+    from ..report.html import clean
+
+    return clean(text)
+
+
 def _show(found: Ledger, as_json: bool) -> None:
     from .console import aligned, emit_either
 
@@ -212,7 +219,7 @@ def _show(found: Ledger, as_json: bool) -> None:
         "one more fit may have": f"epsilon {found.remaining:.4g} {delta}",
         "runs": ", ".join(f"{count} {name}" for name, count in counts.items() if count) or "none",
     }
-    emit_either(as_json, summary, f"{aligned(found.dataset, facts)}\n")
+    emit_either(as_json, summary, f"{aligned(_plain(found.dataset), facts)}\n")
 
 
 def _table(runs: list[Record]) -> Any:
@@ -229,5 +236,5 @@ def _table(runs: list[Record]) -> Any:
     for run in runs:
         when, what = run.when[:16].replace("T", " "), run.what
         cost = (f"{what.epsilon:g}", f"{what.delta:g}", run.state, f"{run.part:.2%}")
-        made.add_row(str(run.entry), when, run.who, what.model, *cost)
+        made.add_row(str(run.entry), when, _plain(run.who), _plain(what.model), *cost)
     return made
