@@ -19,6 +19,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -233,13 +234,32 @@ def pay(
     entry: Entry | None = None,
 ) -> Result:
     """Carry out what :func:`fund` has prepared; the meter prices each stage before it runs."""
-    charge: Charge = meter if entry is None else entry
+    charge: Charge = meter
+    if entry is not None:
+        charge, source = entry, _Own(source, entry)
     try:
         # A caller's np.seterr(all="raise") must not end a fit that is being paid for.
         with np.errstate(divide="warn", over="warn", under="ignore", invalid="warn"):
             return run(funded, source, watch, charge)
     except BoundsNotFound as problem:
         raise problem.costing(meter.spent if meter.releases else 0.0, meter.delta) from None
+
+
+@dataclass(frozen=True)
+class _Own:
+    """A source whose releases stay in the process that has reserved for them.
+
+    Rows may be read by code that forks. Both processes come to a release of the same stage then,
+    each with noise of its own.
+    """
+
+    source: Source
+    entry: Entry
+
+    def release(self, stage: Stage) -> Release[Any]:
+        found = self.source.release(stage)
+        self.entry.check_own()
+        return found
 
 
 def limits(terms: Terms, weighted: bool) -> dict[str, str]:

@@ -415,3 +415,35 @@ def test_a_forked_copy_of_a_fit_neither_spends_nor_settles(child, tmp_path):
     said = subprocess.run(words, capture_output=True, text=True, check=True).stdout.splitlines()
     assert said[0] == ("SystemExit 1" if child == "stops" else "LedgerError 1")
     assert said[1] == "True ['released'] True"
+
+
+FORKED_IN_A_SUM = """
+import os, sys
+import numpy as np, privem
+from privem.data.sums import LocalSource
+ledger = privem.Ledger(sys.argv[1], "x", privem.Budget(3.0, 1e-6))
+summed, forks = LocalSource._sum, []
+def sums(*of):
+    total = summed(*of)
+    if len(forks) < 2:
+        forks.append(os.fork())
+    return total
+LocalSource._sum = sums
+try:
+    mean = privem.private_mean(np.zeros((9, 1)), tau=1.0, epsilon=1.0, ledger=ledger)
+except privem.LedgerError:
+    said = "refused\\n"
+else:
+    said = "released\\n"
+os.write(1, said.encode())
+for child in forks:
+    if child:
+        os.waitpid(child, 0)
+"""
+
+
+def test_of_two_copies_that_part_in_a_sum_one_has_the_release(tmp_path):
+    """The count, and the sum after which there is no other stage."""
+    words = [sys.executable, "-c", FORKED_IN_A_SUM, str(tmp_path / "budget.db")]
+    said = subprocess.run(words, capture_output=True, text=True, check=True).stdout.splitlines()
+    assert sorted(said) == ["refused", "refused", "released"]

@@ -115,16 +115,20 @@ class Entry:
 
     def charge(self, stage: Stage) -> None:
         """Let the meter charge a stage, if the reservation covers it."""
-        if not self._own:
-            raise LedgerError(
-                "this process was forked from the one that has reserved for this fit: a copy of a "
-                "fit would release a second time what is reserved once"
-            )
+        self.check_own()
         if not self._spent(stage.noise.price(stage.query)).within(self.reserve):
             raise BudgetExceeded(
                 f"stage {stage.name!r} would exceed what the ledger has reserved for this run"
             )
         self.meter.charge(stage)
+
+    def check_own(self) -> None:
+        """Raise LedgerError in a fork, which knows not what the other does."""
+        if not self._own:
+            raise LedgerError(
+                "this process was forked from the one that has reserved for this fit: a copy of a "
+                "fit would release a second time what is reserved once"
+            )
 
     def sign(self, statement: Statement) -> Statement:
         """The statement with the ledger's data set and the reservation's hash."""
@@ -144,7 +148,7 @@ class Entry:
 
     @property
     def _own(self) -> bool:
-        """Whether this is the process that has reserved: a fork knows not what the other does."""
+        """Whether this is the process that has reserved."""
         return os.getpid() == self._process
 
     def _spent(self, more: Iterable[Spent] = ()) -> Cost:
