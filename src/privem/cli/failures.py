@@ -106,8 +106,27 @@ def _words(error: Exception) -> str:
     return in_options(text) if isinstance(error, BoundsNotFound) else text
 
 
-class _Explained:
+def say(ctx: click.Context, text: str) -> None:
+    """Print what an option asks for, and end the command."""
+    with writing_stdout():
+        click.echo(text, color=ctx.color)
+    ctx.exit()
+
+
+def _show_help(ctx: click.Context, _: click.Parameter, asked: bool) -> None:
+    if asked and not ctx.resilient_parsing:
+        say(ctx, ctx.get_help())
+
+
+class _Explained(click.Command):
     """Help that ends with the exit codes."""
+
+    def get_help_option(self, ctx: click.Context) -> click.Option | None:
+        """As click's, but a reader of the help who leaves early is no error."""
+        found = super().get_help_option(ctx)
+        if found is not None:
+            found.callback = _show_help
+        return found
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """The exit codes."""
@@ -120,7 +139,7 @@ class _Explained:
 PROBLEM = f"{__name__}.problem"
 
 
-class Command(_Explained, click.Command):
+class Command(_Explained):
     """One command."""
 
     def invoke(self, ctx: click.Context) -> Any:

@@ -32,6 +32,8 @@ _BATCH = 65_536
 def open_model(path: Path) -> Any:
     """A model from its file, complete."""
     with failing(ExitCode.MODEL, ModelFileError, OSError):
+        if not path.exists():
+            raise ModelFileError(f"there is no model file {str(path)!r}")
         model = load(path)
         lacking = [name for name in ("n_features_in_", *model._needed) if not hasattr(model, name)]
         if lacking:

@@ -349,7 +349,8 @@ def option(flags: str, help: str, kind: Any = None, **more: Any) -> Callable[[An
     )
 
 
-PATH = click.Path(path_type=Path)
+# Who may read a file is seen when it is read: click would call it bad usage.
+PATH = click.Path(path_type=Path, readable=False)
 data = click.argument("data", type=PATH)
 folder = click.argument("folder", type=PATH)
 model_file = click.argument("model", type=PATH)
