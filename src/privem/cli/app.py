@@ -162,7 +162,8 @@ def plan(picture: Path | None, as_json: bool, quiet: bool, **asked: Any) -> None
     if as_json or not quiet:
         from .console import emit_either
 
-        emit_either(as_json, found.to_dict(), f"{found}\n")
+        drawn = "" if picture is None else f"Drew {picture}\n"
+        emit_either(as_json, found.to_dict(), f"{found}\n{drawn}")
 
 
 @app.command()

@@ -59,8 +59,8 @@ SEED = click.IntRange(0, 2**32 - 1)
 # Every option of a model, in the order of the help page.
 _MODEL_SETTINGS: dict[str, Setting] = {
     "components": Setting(
-        "Number of components, clusters, factors, lines or classes; a mixture also takes "
-        "a range to choose from, such as 1..8.",
+        "Number of components, clusters, factors, lines or classes; privem fit also takes a "
+        "range to choose from, such as 1..8, for densities.",
         ("--components", "-k"),
         Count(),
         default="",
