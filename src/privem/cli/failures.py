@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+from click.core import ParameterSource
 
 
 class ExitCode(IntEnum):
@@ -172,6 +173,8 @@ class Commands(_Explained, click.Group):
 
 def _report(error: Exception, as_json: bool) -> int:
     failure = error if isinstance(error, click.ClickException) else _failure(error)
+    if isinstance(failure, click.UsageError):
+        failure.message += _origin(failure)
     code, message = ExitCode(failure.exit_code), failure.format_message()
     if as_json:
         body = {"code": int(code), "kind": code.name.lower(), "message": message}
@@ -180,6 +183,22 @@ def _report(error: Exception, as_json: bool) -> int:
     if message:
         failure.show()
     return int(code)
+
+
+def _origin(error: click.UsageError) -> str:
+    """That what was wrong may not be on the command line, but in the file of defaults."""
+    if error.ctx is None or isinstance(error, click.MissingParameter | click.NoSuchOption):
+        return ""
+    named = getattr(error, "param", None)
+    names = list(error.ctx.params) if named is None else [named.name]
+    if not any(
+        error.ctx.get_parameter_source(name) is ParameterSource.DEFAULT_MAP for name in names
+    ):
+        return ""
+    from ..settings import find_settings
+
+    said = "this is from" if named else "some options are from"
+    return f" ({said} {str(find_settings())!r}: privem config)"
 
 
 def _failure(error: Exception) -> Failure:
