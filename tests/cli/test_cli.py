@@ -572,6 +572,18 @@ def test_every_output_heeds_who_reads_it(words, tmp_path):
         )
 
 
+def test_streams_that_are_closed_are_no_error(models, tmp_path):
+    out = tmp_path / "m.json"
+    fit = f"{sys.executable} -m privem.cli fit --exact {models / 'people.csv'} -k 2 -o {out}"
+    closed = f"{fit} <&- >&- 2>{tmp_path / 'said'}; echo $?; {fit} 2>&-"
+    how = {"capture_output": True, "text": True, "timeout": 60, "check": False}
+    result = subprocess.run(["bash", "-c", closed], **how)
+    assert (tmp_path / "said").read_text() == ""
+    assert result.stdout.startswith("0\nGaussian mixture, 2 components")
+    assert (result.returncode, result.stderr) == (0, "")
+    assert len(privem.load(out).weights_) == 2
+
+
 def test_a_reader_who_leaves_hears_no_complaint(models):
     command = f"{sys.executable} -m privem.cli sample {models / 'gmm.json'} -n 200000"
     result = subprocess.run(

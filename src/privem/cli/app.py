@@ -16,7 +16,7 @@ import click
 from .. import __version__
 from . import options
 from .config import config, from_file, use_settings
-from .failures import Commands, ExitCode, check_output, say, writing_file
+from .failures import Commands, ExitCode, check_output, open_streams, say, writing_file
 from .federation import federate
 from .ledger import ledger
 from .model_commands import predict, report, sample, score
@@ -388,4 +388,5 @@ def main() -> None:
     """Run the command line."""
     # So that a half-written file is removed when a batch system ends us politely.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+    open_streams()
     app()

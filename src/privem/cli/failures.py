@@ -241,3 +241,17 @@ def writing_stdout() -> Iterator[None]:
             raise click.exceptions.Exit(int(ExitCode.OK)) from error
         message = f"cannot write to standard output: {_words(error)}"
         raise Failure(ExitCode.OUTPUT, message) from error
+
+
+def open_streams() -> None:
+    """Give streams that were closed (">&-") a place: no fit fails at its end for want of one.
+
+    Nor may a file that is opened next, such as a ledger's, get their number.
+    """
+    for number, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
+        if getattr(sys, name) is None:
+            free = os.open(os.devnull, os.O_RDWR)
+            if free != number:
+                os.dup2(free, number)
+                os.close(free)
+            setattr(sys, name, os.fdopen(number, mode))
