@@ -20,6 +20,17 @@ from importlib.util import find_spec
 from typing import Any
 
 
+def counted(number: int, what: str) -> str:
+    """So many of something, in words.
+
+    Examples
+    --------
+    >>> counted(1, "cluster"), counted(1200, "cluster")
+    ('1 cluster', '1,200 clusters')
+    """
+    return f"{number:,} {what}{'s' * (number != 1)}"
+
+
 @dataclass(frozen=True)
 class Example:
     """Small data, and the arguments of an estimator that fits them.

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import difflib
 import os
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -39,13 +40,22 @@ def _is_whole(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
+def _is_count(value: Any) -> bool:
+    return _is_whole(value) or (
+        isinstance(value, str) and re.fullmatch(r"\d+\.\.\d+", value) is not None
+    )
+
+
 def _are_texts(value: Any) -> bool:
     return isinstance(value, list) and all(isinstance(each, str) for each in value)
 
 
 def _are_bounds(value: Any) -> bool:
     return isinstance(value, dict) and all(
-        isinstance(each, list) and len(each) == 2 and all(map(_is_number, each))
+        isinstance(each, list)
+        and len(each) == 2
+        and all(map(_is_number, each))
+        and each[0] < each[1]
         for each in value.values()
     )
 
@@ -65,7 +75,7 @@ KEYS: Mapping[str, tuple[str, Callable[[Any], bool]]] = {
     "weight": _TEXT,
     "max_weight": _NUMBER,
     "max_rows": _WHOLE,
-    "bounds": ("a table of columns, each [low, high]", _are_bounds),
+    "bounds": ("a table of columns, each [low, high] with low below high", _are_bounds),
     "categories": (
         "a table of columns, each a list of texts",
         lambda value: isinstance(value, dict) and all(map(_are_texts, value.values())),
@@ -74,7 +84,7 @@ KEYS: Mapping[str, tuple[str, Callable[[Any], bool]]] = {
     "target": _TEXT,
     "schema": _TEXT,
     "model": _TEXT,
-    "components": _WHOLE,
+    "components": ('a whole number, or a range like "2..8"', _is_count),
     "seed": _WHOLE,
     "n_jobs": _WHOLE,
 }

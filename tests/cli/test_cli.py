@@ -6,6 +6,7 @@ import json
 import os
 import re
 import resource
+import shutil
 import signal
 import subprocess
 import sys
@@ -393,7 +394,7 @@ def test_bad_models_are_4(models, tmp_path):
 
     stripped["checksum"] = _checksum(stripped)
     cases = {
-        "missing": (None, "No such file"),
+        "missing": (None, "there is no model file"),
         "text": ("hello", "not valid JSON"),
         "other": ("[1, 2]", "not a privem model"),
         "cut": (good[: len(good) // 2], "not valid JSON"),
@@ -431,12 +432,37 @@ def test_bad_destinations_are_5_and_found_before_the_fit(models, tmp_path, monke
     assert json.loads(result.stdout)["error"]["kind"] == "output"
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def refused(*args, code, words):
+    """As :func:`failing`, with permissions heeded: root gives up what lets it pass them by."""
+    give_up = ["setpriv", "--bounding-set=-dac_override,-dac_read_search"]
+    if os.geteuid() != 0:
+        give_up = []
+    elif not shutil.which("setpriv"):
+        pytest.skip("root needs setpriv to give up its rights")
+    command = [*give_up, sys.executable, "-m", "privem.cli", *map(str, args)]
+    result = subprocess.run(command, text=True, capture_output=True, timeout=60, check=False)
+    assert (result.returncode, result.stdout) == (code, ""), result.stderr
+    assert words in result.stderr
+
+
 def test_a_folder_without_permission_is_5(models, tmp_path):
     tmp_path.chmod(0o500)
     args = [*EXACT, models / "people.csv", "-k", 2, "-o", tmp_path / "m.json"]
-    failing(*args, code=5, words="Permission denied")
+    refused(*args, code=5, words="Permission denied")
     tmp_path.chmod(0o700)
+
+
+def test_files_that_may_not_be_read_are_3_and_4(models, tmp_path):
+    data, model = tmp_path / "people.csv", tmp_path / "m.json"
+    shutil.copy(models / "people.csv", data)
+    shutil.copy(models / "gmm.json", model)
+    for path in (data, model):
+        path.chmod(0)
+    out = tmp_path / "out"
+    refused(*EXACT, data, "-k", 2, "-o", out, code=3, words="Permission denied")
+    refused("sample", model, "-n", 5, code=4, words="Permission denied")
+    refused("report", model, "-o", tmp_path / "x.html", code=4, words="Permission denied")
+    assert {path.name for path in tmp_path.iterdir()} == {"people.csv", "m.json"}
 
 
 def test_a_link_stays_a_link(models, tmp_path):
@@ -523,6 +549,39 @@ def test_standard_output_that_is_full_is_5(models):
         )
     assert result.returncode == 5
     assert result.stderr == ("Error: cannot write to standard output: No space left on device\n")
+
+
+# One for each way to print: by click for help, by rich for tables, by ourselves.
+PRINTING = [["--help"], ["fit", "-h"], ["--version"], ["config"], ["ledger", "history", "b.db#x"]]
+
+
+@pytest.mark.parametrize("words", PRINTING, ids=lambda words: words[0])
+def test_every_output_heeds_who_reads_it(words, tmp_path):
+    privem.Ledger(tmp_path / "b.db", dataset="x", budget=privem.Budget(1.0, 1e-6))
+    how = {"cwd": tmp_path, "text": True, "timeout": 60, "check": False}
+    command = f"{sys.executable} -m privem.cli {' '.join(words)}"
+    # The reader has left before anything is written, and not only by chance.
+    left = f"(sleep 0.3; {command}; echo $? >&2) | true"
+    result = subprocess.run(["bash", "-c", left], capture_output=True, **how)
+    assert result.stderr == "0\n"
+    if Path("/dev/full").exists():
+        full = f"{command} > /dev/full; echo $? >&2"
+        result = subprocess.run(["bash", "-c", full], capture_output=True, **how)
+        assert result.stderr.endswith(
+            "cannot write to standard output: No space left on device\n5\n"
+        )
+
+
+def test_streams_that_are_closed_are_no_error(models, tmp_path):
+    out = tmp_path / "m.json"
+    fit = f"{sys.executable} -m privem.cli fit --exact {models / 'people.csv'} -k 2 -o {out}"
+    closed = f"{fit} <&- >&- 2>{tmp_path / 'said'}; echo $?; {fit} 2>&-"
+    how = {"capture_output": True, "text": True, "timeout": 60, "check": False}
+    result = subprocess.run(["bash", "-c", closed], **how)
+    assert (tmp_path / "said").read_text() == ""
+    assert result.stdout.startswith("0\nGaussian mixture, 2 components")
+    assert (result.returncode, result.stderr) == (0, "")
+    assert len(privem.load(out).weights_) == 2
 
 
 def test_a_reader_who_leaves_hears_no_complaint(models):

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 
@@ -128,6 +129,35 @@ def test_a_file_that_nobody_understands_is_2_but_help_works(project):
     assert not (project / "m.json").exists()
     run("fit", "--help")
     assert "Usage" in run("--help").stdout
+
+
+@pytest.mark.parametrize(
+    ("toml", "words"),
+    [
+        ('model = "gm"', "'gm' is not one of .* \\(this is from '.*privem.toml': privem config\\)"),
+        ("epsilon = -1", "epsilon must be above 0.* \\(some options are from '.*privem.toml'"),
+        ("[bounds]\nage = [0, 120]", "without one: column number 2 of those fitted .*privem.toml"),
+        ("[bounds]\nage = [120, 0]", "bounds is a table of columns, .* with low below high"),
+        ('components = "2-3"', "components is a whole number, or a range like"),
+    ],
+)
+def test_an_error_names_the_file_that_it_is_from(project, toml, words):
+    (project / "privem.toml").write_text(f"{toml}\n")
+    count = [] if "components" in toml else ["-k", 1]
+    columns = ["--columns", "age,height"]
+    fit = ["fit", project / "people.parquet", *columns, *count, "-o", project / "m.json"]
+    assert re.search(words, " ".join(run(*fit, code=2).stderr.split()))
+    # What is on the command line alone is not blamed on the file.
+    said = run(*fit, "--epsilom", 1, code=2).stderr
+    assert "No such option" in said
+    assert "privem.toml" not in said
+
+
+def test_a_range_of_components_may_be_in_the_file(project):
+    (project / "privem.toml").write_text('components = "1..2"\n')
+    fit = ["fit", project / "people.parquet", "--columns", "age", "--bound", "age=0:120"]
+    said = json.loads(run(*fit, "-o", project / "m.json", "--json", "--yes").stdout)
+    assert [each["name"] for each in said["candidates"]] == ["1", "2"]
 
 
 def test_the_ledger_of_the_file(project):

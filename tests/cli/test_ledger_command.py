@@ -57,6 +57,7 @@ def test_from_the_first_budget_to_the_last_check(data, ledger, tmp_path):
     text = run("ledger", "history", ledger)
     assert all(f" {run['model']} " in text for run in runs)
     assert max(map(len, text.splitlines())) <= 80
+    assert " 1 rows" not in text
     assert "5 rows and 1 model verified" in run("ledger", "verify", ledger, model)
     assert run("ledger", "verify", model, env={"PRIVEM_LEDGER": ledger})
     found = json.loads(run("ledger", "verify", ledger, "--json"))
@@ -116,7 +117,9 @@ def test_dead_runs_are_abandoned(data, ledger, monkeypatch, tmp_path):
 
 def test_what_is_refused(data, ledger, tmp_path):
     where = tmp_path / "budget.db"
-    assert "name the data set too" in run("ledger", "init", where, "--epsilon", 1, code=2)
+    said = run("ledger", "init", where, "--epsilon", 1, code=2)
+    assert f"name a file and the data set, as in {where}#cohort-2026" in said
+    assert "as in budget.db#x" in run("ledger", "init", "#x", "--epsilon", 1, code=2)
     assert "cannot be changed" in run("ledger", "init", ledger, "--epsilon", 1, code=2)
     assert "must be at most 30" in run("ledger", "init", f"{where}#x", "--epsilon", 99, code=2)
     assert "there is no ledger" in run("ledger", "show", tmp_path / "none.db", code=8)
@@ -133,6 +136,54 @@ def test_what_is_refused(data, ledger, tmp_path):
     run("ledger", "init", persons, "--epsilon", 1, "--unit", "person")
     text = run("fit", data, "-k", 1, *BOUNDS, "--ledger", persons, *out, code=8)
     assert "with --groups COLUMN" in " ".join(text.split())
+
+
+def test_a_history_has_room_for_everything(data, ledger, tmp_path):
+    """Who ran something may be long, and nothing else is broken for it."""
+    who = "anna.katharina@statistics.example"
+    with privem.Ledger(ledger, who=who) as found:
+        model = privem.MissingCovariateRegression(
+            bounds=4.0, target_bounds=4.0, epsilon=0.5, ledger=found
+        )
+        rows = np.random.default_rng(0).normal(size=(500, 2))
+        model.fit(rows, rows[:, 0])
+    head, _, *lines = run("ledger", "history", ledger).splitlines()
+    assert head.split() == ["no", "when", "(UTC)", "what", "epsilon", "state", "charged", "who"]
+    at = head.index("who")
+    assert "".join(line[at:].strip() for line in lines) == who
+    assert " MissingCov" in lines[0]
+    assert " released " in lines[0]
+    assert max(map(len, [head, *lines])) <= 80
+    run(
+        "fit",
+        data,
+        "-k",
+        1,
+        *BOUNDS,
+        "--ledger",
+        ledger,
+        "--delta",
+        1e-7,
+        "-q",
+        "-o",
+        tmp_path / "m.json",
+    )
+    assert "delta" in run("ledger", "history", ledger).splitlines()[0]
+
+
+@pytest.mark.parametrize("command", ["show", "history", "verify", "export", "init"])
+@pytest.mark.parametrize("name", ["mysql://host/x#y", "#cohort"])
+def test_a_name_that_cannot_be_a_ledger_is_bad_usage(command, name):
+    options = ["--epsilon", 1] if command == "init" else []
+    said = " ".join(run("ledger", command, name, *options, code=2).split())
+    assert "unexpected" not in said
+    assert "not mysql" in said or "path" in said or "budget.db#cohort" in said
+
+
+def test_a_report_with_such_a_name_is_bad_usage(data, tmp_path):
+    run("fit", data, "-k", 1, *BOUNDS, "-q", "-o", tmp_path / "m.json")
+    page = ["report", tmp_path / "m.json", "-o", tmp_path / "m.html", "--ledger", "mysql://h/x#y"]
+    assert "not mysql" in run(*page, code=2)
 
 
 def test_tables_are_charged(ledger, tmp_path):

@@ -55,7 +55,10 @@ def test_a_plan_is_printed_and_drawn(tmp_path):
     picture = tmp_path / "plan.png"
     asked = ["plan", "-n", 500, "-d", 2, "-m", "symmetric", "--bounded", "--picture", picture]
     asked += ["--rehearsals", 1]
-    assert "loss against exact EM" in run(*asked).stdout
+    said = run(*asked).stdout
+    assert "loss against exact EM" in said
+    assert "From 1 rehearsal on made-up records" in said
+    assert said.endswith(f"Drew {picture}\n")
     assert picture.read_bytes().startswith(b"\x89PNG")
 
 

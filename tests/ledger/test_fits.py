@@ -117,7 +117,7 @@ def test_what_a_refusal_says_would_fit_fits(ledger):
         with pytest.raises(BudgetExceeded, match="about epsilon ") as problem:
             model.fit(X)
         said = str(problem.value)
-        assert "for this KMeans: of epsilon 3 at delta 1e-06 per record (add-remove)" in said
+        assert "for KMeans: of epsilon 3 at delta 1e-06 per record (add-remove)" in said
         fits = float(said.partition("about epsilon ")[2].split()[0])
         with pytest.raises(BudgetExceeded):
             model.set_params(epsilon=fits * 1.01).fit(X)

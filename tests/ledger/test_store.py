@@ -444,6 +444,11 @@ def test_paths_are_those_of_the_folder_where_it_was_opened(tmp_path, monkeypatch
     ledger.close()
 
 
+def test_what_is_verified_are_statements(ledger):
+    with pytest.raises(TypeError, match=r"statements \(model\.privacy_\), got a str"):
+        ledger.verify("model.json")
+
+
 def test_a_folder_is_no_ledger(tmp_path):
     with pytest.raises(LedgerError, match="is a folder"):
         Ledger(tmp_path)

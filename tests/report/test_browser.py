@@ -68,6 +68,10 @@ def test_comparisons(name, browser, tmp_path):
     models = {"private": fitted(declared, True)[0], "exact": fitted(declared, False)[0]}
     Comparison(models).save(tmp_path / "both.html")
     inspect(browser, tmp_path / "both.html")
+    # What matters most is seen on a phone without scrolling sideways.
+    browser.open(tmp_path / "both.html", PHONE)
+    table = "document.querySelector('.words .scroll')"
+    assert browser.evaluate(f"{table}.scrollWidth") <= browser.evaluate(f"{table}.clientWidth")
     Report(models["exact"]).save(tmp_path / "exact.html")
     inspect(browser, tmp_path / "exact.html", axe=False)
 

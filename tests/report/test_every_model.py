@@ -97,6 +97,8 @@ def test_it_is_drawn_or_says_why_not(declared):
         model.plot(columns=["x0", "wealth"])
     with pytest.raises(ValueError, match="at least two"):
         model.plot(columns=["x0"])
+    with pytest.raises(TypeError, match="a list of at least two names, got 'x0'"):
+        model.plot(columns="x0")
 
 
 def test_a_model_that_is_not_fitted_has_no_page():
@@ -104,6 +106,20 @@ def test_a_model_that_is_not_fitted_has_no_page():
         Report(privem.KMeans(2))
     with pytest.raises(ValueError, match="two models"):
         Comparison({})
+    with pytest.raises(TypeError, match=r"about a fitted model, got a str; privem\.load\(path\)"):
+        Report("model.json")
+    with pytest.raises(TypeError, match=r"takes models by name, .* got a list"):
+        Comparison([privem.KMeans(2), privem.KMeans(2)])
+
+
+def test_the_title_of_a_plot_is_not_cut_off():
+    pytest.importorskip("matplotlib")
+    model = privem.GaussianMixture(bounds=4.0).fit(np.random.default_rng(0).normal(size=(400, 4)))
+    for columns in ([0, 1], [0, 1, 2], None):
+        figure = model.plot(columns)
+        figure.draw_without_rendering()
+        assert "\n" in figure.get_suptitle() or columns != [0, 1]
+        assert figure._suptitle.get_window_extent().x1 <= figure.bbox.x1
 
 
 def test_the_ellipses_of_a_plot_are_those_of_the_model():

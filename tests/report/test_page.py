@@ -18,6 +18,7 @@ from privem.report.apart import told_apart
 from privem.report.costs import lines
 from privem.report.html import clean, table, tag
 from privem.report.shapes import Shapes, pairs_to_show
+from privem.report.svg import scatter
 
 from .pages import Page, check
 
@@ -223,8 +224,10 @@ def test_the_ledger_is_shown(ledger, rng, tmp_path):
     alone = check(Report(model).html).text
     assert "cohort <i>" in alone
     assert "was not given to this page" in alone
+    assert alone.rstrip().endswith("from the model alone.")
     text = check(Report(model, ledger=ledger).html).text
     assert "The ledger verifies, and has the entry of this model." in text
+    assert text.rstrip().endswith("from the model and the ledger alone.")
     assert "epsilon 3 at delta 1e-06 per record (add-remove)" in text
     assert f"epsilon {ledger.remaining:.4g} at delta 1e-06" in text
     assert ledger.who not in text
@@ -251,6 +254,17 @@ def _like(model, **changes):
     other = object.__new__(type(model))
     vars(other).update(vars(model) | {"privacy_": replace(model.privacy_, **changes)})
     return other
+
+
+def test_numbers_at_the_edge_of_a_picture_are_whole():
+    """Digits are at most 7.2 wide there, and the picture is 300."""
+    for most in (1.0, 300.0, 30_000.0):
+        drawn = str(scatter(("a", "b"), (0, 1), ((0.0, most), (0.0, most)), None, None))
+        middles = re.findall(r'text-anchor="middle">\u2068([^<]*)\u2069', drawn)
+        places = re.findall(r'x="([\d.]+)"[^>]*text-anchor="middle"', drawn)
+        assert len(middles) == len(places) > 2
+        for said, x in zip(middles, places, strict=True):
+            assert float(x) + 7.2 * len(said) / 2 <= 300.1, (said, x)
 
 
 def test_models_that_are_not_comparable_say_so(rng):

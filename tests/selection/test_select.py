@@ -329,6 +329,7 @@ def test_bounds_that_are_not_found_stop_all_before_any_fit(tmp_path):
 
 WRONG = {
     "none": ([], {}, ValueError, "at least one"),
+    "one alone": (GaussianMixture(2), {}, TypeError, "a list of estimators to choose from"),
     "clusters": ([KMeans(2, bounds=9.0)], {}, TypeError, "private_score"),
     "regression": (
         [GaussianMixture(1), SymmetricRegressionMixture()],

@@ -16,7 +16,7 @@ import click
 from .. import __version__
 from . import options
 from .config import config, from_file, use_settings
-from .failures import Commands, ExitCode, check_output, writing_file
+from .failures import Commands, ExitCode, check_output, open_streams, say, writing_file
 from .federation import federate
 from .ledger import ledger
 from .model_commands import predict, report, sample, score
@@ -26,7 +26,14 @@ from .option_values import read_types, reading
 @click.group(
     cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 80}
 )
-@click.version_option(__version__, message="privem %(version)s", help="Show the version.")
+@options.option(
+    "--version",
+    "Show the version.",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=lambda context, _, asked: say(context, f"privem {__version__}") if asked else None,
+)
 @options.option(
     "--config",
     "Defaults of options. Default: the privem.toml of this folder or project, if there is one.",
@@ -155,7 +162,8 @@ def plan(picture: Path | None, as_json: bool, quiet: bool, **asked: Any) -> None
     if as_json or not quiet:
         from .console import emit_either
 
-        emit_either(as_json, found.to_dict(), f"{found}\n")
+        drawn = "" if picture is None else f"Drew {picture}\n"
+        emit_either(as_json, found.to_dict(), f"{found}\n{drawn}")
 
 
 @app.command()
@@ -380,4 +388,5 @@ def main() -> None:
     """Run the command line."""
     # So that a half-written file is removed when a batch system ends us politely.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+    open_streams()
     app()

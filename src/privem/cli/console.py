@@ -77,7 +77,7 @@ def show(*things: RenderableType) -> None:
     """Print text and tables to standard output."""
     # Text from data (column names) must not be read as markup, nor numbers be coloured in.
     console = Console(highlight=False, markup=False, emoji=False)
-    with console.capture() as capture:
+    with writing_stdout(), console.capture() as capture:  # its end flushes standard output
         for thing in things:
             console.print(thing, soft_wrap=isinstance(thing, str))
     emit("".join(f"{line.rstrip()}\n" for line in capture.get().splitlines()))

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+from click.core import ParameterSource
 
 
 class ExitCode(IntEnum):
@@ -106,8 +107,27 @@ def _words(error: Exception) -> str:
     return in_options(text) if isinstance(error, BoundsNotFound) else text
 
 
-class _Explained:
+def say(ctx: click.Context, text: str) -> None:
+    """Print what an option asks for, and end the command."""
+    with writing_stdout():
+        click.echo(text, color=ctx.color)
+    ctx.exit()
+
+
+def _show_help(ctx: click.Context, _: click.Parameter, asked: bool) -> None:
+    if asked and not ctx.resilient_parsing:
+        say(ctx, ctx.get_help())
+
+
+class _Explained(click.Command):
     """Help that ends with the exit codes."""
+
+    def get_help_option(self, ctx: click.Context) -> click.Option | None:
+        """As click's, but a reader of the help who leaves early is no error."""
+        found = super().get_help_option(ctx)
+        if found is not None:
+            found.callback = _show_help
+        return found
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """The exit codes."""
@@ -120,7 +140,7 @@ class _Explained:
 PROBLEM = f"{__name__}.problem"
 
 
-class Command(_Explained, click.Command):
+class Command(_Explained):
     """One command."""
 
     def invoke(self, ctx: click.Context) -> Any:
@@ -153,6 +173,8 @@ class Commands(_Explained, click.Group):
 
 def _report(error: Exception, as_json: bool) -> int:
     failure = error if isinstance(error, click.ClickException) else _failure(error)
+    if isinstance(failure, click.UsageError):
+        failure.message += _origin(failure)
     code, message = ExitCode(failure.exit_code), failure.format_message()
     if as_json:
         body = {"code": int(code), "kind": code.name.lower(), "message": message}
@@ -161,6 +183,22 @@ def _report(error: Exception, as_json: bool) -> int:
     if message:
         failure.show()
     return int(code)
+
+
+def _origin(error: click.UsageError) -> str:
+    """That what was wrong may not be on the command line, but in the file of defaults."""
+    if error.ctx is None or isinstance(error, click.MissingParameter | click.NoSuchOption):
+        return ""
+    named = getattr(error, "param", None)
+    names = list(error.ctx.params) if named is None else [named.name]
+    if not any(
+        error.ctx.get_parameter_source(name) is ParameterSource.DEFAULT_MAP for name in names
+    ):
+        return ""
+    from ..settings import find_settings
+
+    said = "this is from" if named else "some options are from"
+    return f" ({said} {str(find_settings())!r}: privem config)"
 
 
 def _failure(error: Exception) -> Failure:
@@ -203,3 +241,17 @@ def writing_stdout() -> Iterator[None]:
             raise click.exceptions.Exit(int(ExitCode.OK)) from error
         message = f"cannot write to standard output: {_words(error)}"
         raise Failure(ExitCode.OUTPUT, message) from error
+
+
+def open_streams() -> None:
+    """Give streams that were closed (">&-") a place: no fit fails at its end for want of one.
+
+    Nor may a file that is opened next, such as a ledger's, get their number.
+    """
+    for number, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
+        if getattr(sys, name) is None:
+            free = os.open(os.devnull, os.O_RDWR)
+            if free != number:
+                os.dup2(free, number)
+                os.close(free)
+            setattr(sys, name, os.fdopen(number, mode))

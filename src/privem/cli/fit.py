@@ -243,7 +243,7 @@ def _refuse_odd(option: str, given: Mapping[str, Any], columns: Sequence[str]) -
     unknown, without = sorted(set(given) - set(columns)), sorted(set(columns) - set(given))
     wrong = [f"not fitted: {', '.join(unknown)}"] * bool(unknown)
     # By position: the names may be the first line of a file that has no header.
-    wrong += [f"without one: {positions(without, columns)}"] * bool(without)
+    wrong += [f"without one: {positions(without, columns)} of those fitted"] * bool(without)
     if wrong:
         raise UsageError(f"{option} is for every column fitted or for none; {'; '.join(wrong)}")
 

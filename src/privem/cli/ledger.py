@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from ..declaration import counted
 from ..settings import FILE as SETTINGS_FILE
 from ..settings import current_settings
 from . import options
@@ -18,6 +20,16 @@ if TYPE_CHECKING:
 
 VARIABLE = "PRIVEM_LEDGER"
 where = click.argument("where", metavar="LEDGER", envvar=VARIABLE)
+
+
+def opened(where: str, budget: Mapping[str, Any] | None = None) -> Ledger:
+    """The ledger of this name; a name or a budget that cannot be one is bad usage."""
+    from ..ledger import Budget, Ledger
+
+    try:
+        return Ledger(where, budget=None if budget is None else Budget(**budget))
+    except ValueError as error:
+        raise click.UsageError(str(error)) from error
 
 
 @click.group(cls=Commands)
@@ -52,15 +64,12 @@ def init(where: str, as_json: bool, **budget: Any) -> None:
 
     LEDGER names the data set too: budget.db#cohort-2026. The file is made if there is none.
     """
-    from ..ledger import Budget, Ledger
-
-    if "#" not in where:
-        raise click.UsageError(f"name the data set too, as in {where}#cohort-2026")
-    try:
-        made = Ledger(where, budget=Budget(**budget))
-    except ValueError as error:
-        raise click.UsageError(str(error)) from error
-    with made:
+    path, _, name = where.partition("#")
+    if not (path and name):
+        raise click.UsageError(
+            f"name a file and the data set, as in {path or 'budget.db'}#{name or 'cohort-2026'}"
+        )
+    with opened(where, budget) as made:
         _show(made, as_json)
 
 
@@ -69,9 +78,7 @@ def init(where: str, as_json: bool, **budget: Any) -> None:
 @options.as_json
 def show(where: str, as_json: bool) -> None:
     """Show what is spent of a budget, and what is left."""
-    from ..ledger import Ledger
-
-    with Ledger(where) as found:
+    with opened(where) as found:
         _show(found, as_json)
 
 
@@ -79,15 +86,16 @@ def show(where: str, as_json: bool) -> None:
 @where
 @options.as_json
 def history(where: str, as_json: bool) -> None:
-    """List all runs: who, when, what, and what became of them.
+    """List all runs: when, what, what became of them, and who.
+
+    Epsilon is what a run asked for; charged, the part of the data set's budget that it has cost.
 
     A run is pending from its reservation to its end; one that was killed stays so. Released runs
     are charged what they released, void ones nothing, pending and abandoned ones all they reserved.
     """
-    from ..ledger import Ledger
     from .console import emit_json, show
 
-    with Ledger(where) as found:
+    with opened(where) as found:
         runs = found.history()
         name = found.dataset
     if as_json:
@@ -107,7 +115,6 @@ def verify(files: tuple[str, ...], as_json: bool) -> None:
     """
     import os
 
-    from ..ledger import Ledger
     from .console import emit_either
     from .model_files import open_model
 
@@ -122,15 +129,15 @@ def verify(files: tuple[str, ...], as_json: bool) -> None:
     for path, model in zip(models, fitted, strict=True):
         if not hasattr(model, "privacy_"):
             raise click.UsageError(f"{path!r} was fitted exactly: no ledger has an entry for it")
-    with Ledger(where) as found:
+    with opened(where) as found:
         checked = found.verify(*(model.privacy_ for model in fitted))
         facts = {"dataset": found.dataset, "entries": checked.entries, "head": checked.head}
     summary = facts | {"pending": list(checked.pending), "models": models}
-    with_models = f" and {len(models)} model{'s' * (len(models) != 1)}" if models else ""
+    with_models = f" and {counted(len(models), 'model')}" if models else ""
     emit_either(
         as_json,
         summary,
-        f"{_plain(found.dataset)}: {checked.entries} rows{with_models} verified; head "
+        f"{_plain(found.dataset)}: {counted(checked.entries, 'row')}{with_models} verified; head "
         f"{checked.head}\n"
         + (f"pending: {', '.join(map(str, checked.pending))}\n" if checked.pending else ""),
     )
@@ -150,12 +157,11 @@ def export(where: str, output: Path | None, as_json: bool) -> None:
     if they are written to a file, how many there are.
     """
     from ..files import write_whole
-    from ..ledger import Ledger
     from .console import emit, emit_either, emit_json
 
     if output is not None:
         check_output(output)
-    with Ledger(where) as found:
+    with opened(where) as found:
         rows, name = list(found.rows()), found.dataset
     lines = [f"{json.dumps(row)}\n" for row in rows]
     if output is None:
@@ -180,10 +186,9 @@ def abandon(where: str, entries: tuple[int, ...], as_json: bool) -> None:
     What they reserved stays spent: nobody knows what they had released. Make sure that they are
     dead: a run that goes on can give nothing back any more.
     """
-    from ..ledger import Ledger
     from .console import emit_either
 
-    with Ledger(where) as found:
+    with opened(where) as found:
         for entry in entries:
             found.abandon(entry)
         name = found.dataset
@@ -227,14 +232,22 @@ def _table(runs: list[Record]) -> Any:
     from rich.table import Table
 
     made = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), show_edge=False)
-    for name in ("no", "when (UTC)", "who", "what", "epsilon", "delta", "state", "part"):
-        text = name in ("when (UTC)", "who", "what")
-        wraps = name == "who"
+    # A column of its own for delta only where it says something.
+    several = len({run.what.delta for run in runs}) > 1
+    deltas = ["delta"] * several
+    names = ("no", "when (UTC)", "what", "epsilon", *deltas, "state", "charged", "who")
+    for name in names:
+        text = name in ("when (UTC)", "what", "who")
         made.add_column(
-            name, justify="left" if text else "right", overflow="fold", no_wrap=not wraps
+            name,
+            justify="left" if text else "right",
+            overflow="fold",
+            no_wrap=name not in ("what", "who"),
+            min_width={"what": 15, "who": 9}.get(name),
         )
     for run in runs:
         when, what = run.when[:16].replace("T", " "), run.what
-        cost = (f"{what.epsilon:g}", f"{what.delta:g}", run.state, f"{run.part:.2%}")
-        made.add_row(str(run.entry), when, _plain(run.who), _plain(what.model), *cost)
+        asked = (f"{what.epsilon:g}", *([f"{what.delta:g}"] * several))
+        cost, who = (*asked, run.state, f"{run.part:.1%}"), _plain(run.who)
+        made.add_row(str(run.entry), when, _plain(what.model), *cost, who)
     return made

@@ -23,6 +23,7 @@ from ..report.page import write_page
 from .console import note, remarks
 from .failures import ExitCode, check_output, failing, reading_data, writing_file, writing_stdout
 from .fit import as_table
+from .ledger import opened
 from .options import in_words
 from .progress import WatchedRows
 
@@ -32,6 +33,8 @@ _BATCH = 65_536
 def open_model(path: Path) -> Any:
     """A model from its file, complete."""
     with failing(ExitCode.MODEL, ModelFileError, OSError):
+        if not path.exists():
+            raise ModelFileError(f"there is no model file {str(path)!r}")
         model = load(path)
         lacking = [name for name in ("n_features_in_", *model._needed) if not hasattr(model, name)]
         if lacking:
@@ -118,7 +121,7 @@ def write_report(models: Sequence[Path], output: Path, ledger: str | None) -> di
         text = Comparison(fitted, digests).html
     else:
         ((name, model),) = fitted.items()
-        text = Report(model, name, digests[name], ledger).html
+        text = Report(model, name, digests[name], ledger and opened(ledger)).html
     with writing_file(output):
         write_page(output, text)
     return {"models": digests}

@@ -59,8 +59,8 @@ SEED = click.IntRange(0, 2**32 - 1)
 # Every option of a model, in the order of the help page.
 _MODEL_SETTINGS: dict[str, Setting] = {
     "components": Setting(
-        "Number of components, clusters, factors, lines or classes; a mixture also takes "
-        "a range to choose from, such as 1..8.",
+        "Number of components, clusters, factors, lines or classes; privem fit also takes a "
+        "range to choose from, such as 1..8, for densities.",
         ("--components", "-k"),
         Count(),
         default="",
@@ -349,7 +349,8 @@ def option(flags: str, help: str, kind: Any = None, **more: Any) -> Callable[[An
     )
 
 
-PATH = click.Path(path_type=Path)
+# Who may read a file is seen when it is read: click would call it bad usage.
+PATH = click.Path(path_type=Path, readable=False)
 data = click.argument("data", type=PATH)
 folder = click.argument("folder", type=PATH)
 model_file = click.argument("model", type=PATH)

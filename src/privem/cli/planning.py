@@ -142,7 +142,7 @@ def make_plan(
     given = {name: value for name, value in options.items() if value is not None}
     refuse_others(model, given)
     if isinstance(given.get("components"), range):
-        raise click.UsageError("a plan is for one number of --components")
+        raise click.UsageError("a plan is for one number of --components, and not for a range")
     if "components" not in given and model.count is not None and not model.schema:
         raise click.UsageError(f"--model {model.command} needs --components: how many there are")
     parameters = {

@@ -224,6 +224,11 @@ class Ledger:
         LedgerError
             If anything is wrong; it says what.
         """
+        for each in statements:
+            if not isinstance(each, Statement):
+                raise TypeError(
+                    f"verify takes statements (model.privacy_), got a {type(each).__name__}"
+                )
         with self.store.reading(self.dataset) as rows:
             every = list(rows)
             wrong = problems(every, self.dataset)

@@ -39,7 +39,7 @@ def refusal(
     """Why a reservation is refused, what is left and what would still fit."""
     limits, totals = state.limits_for(budget, cost), state.totals
     said = (
-        f"the ledger has too little left of {dataset!r} for this {asked.model}: of {budget}, "
+        f"the ledger has too little left of {dataset!r} for {asked.model}: of {budget}, "
         f"epsilon {limits.epsilon(totals, budget):.4g} is spent or reserved, and this asks for "
         f"epsilon {asked.epsilon:g} at delta {asked.delta:g}. "
     )

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from ..declaration import counted
 from .rehearsal import Rehearsals
 
 # Budgets and numbers of records among which the least that is enough is looked for.
@@ -117,6 +118,11 @@ class Forecast:
         return f"{said}: {self.useless}" if self.useless else said
 
     @property
+    def _size(self) -> str:
+        of = [] if self.components is None else [counted(self.components, "component")]
+        return ", ".join([counted(self.features, "feature"), *of])
+
+    @property
     def _how(self) -> str:
         turns = f", {self.iterations} iterations" if self.iterations else ""
         return f"{self.structure}{turns}"
@@ -147,9 +153,8 @@ class Forecast:
             facts["with one component"] = self._said(self.one_component)
         facts["with the bounds alone"] = self._said(self.bounds_alone)
         facts |= self._noisy()
-        of = "" if self.components is None else f", {self.components} components"
         lines = [
-            f"{self.model}: {self.rows:,} records, {self.features} features{of}, "
+            f"{self.model}: {counted(self.rows, 'record')}, {self._size}, "
             f"epsilon {self.epsilon:g}, delta {self.delta:g}",
             *(f"  {name:<26} {said}" for name, said in facts.items()),
         ]
@@ -158,7 +163,7 @@ class Forecast:
         if self.accuracy is not None:
             lines.append(self._needs)
         lines.append(
-            f"From {self.rehearsals} rehearsals on made-up records "
+            f"From {counted(self.rehearsals, 'rehearsal')} on made-up records "
             f"({self.separation:g} deviations apart, in bounds three times as wide)."
         )
         return "\n".join(lines)
@@ -205,7 +210,7 @@ class Forecast:
 
         lines = [max(round(self.rows * part), 10) for part in _ROWS] if rows is None else list(rows)
         along = [self.epsilon * part for part in _STEPS] if epsilons is None else list(epsilons)
-        figure = new_figure(8.0, 4.4, 120)
+        figure = new_figure(8.6, 4.4, 120)
         axes = figure.add_subplot()
         axes.set_xscale("log")
         for colour, n in zip(_COLOURS * len(lines), lines, strict=False):
@@ -223,7 +228,7 @@ class Forecast:
         axes.set_yscale("log")
         for axis in (axes.xaxis, axes.yaxis):
             axis.set_major_formatter("{x:g}")
-        axes.set_title(f"{self.model}, {self.features} features", loc="left")
+        axes.set_title(f"{self.model}, {self._size}, delta {self.delta:g}", loc="left")
         axes.legend(frameon=False, loc="center left", bbox_to_anchor=(1.0, 0.5))
         figure.set_layout_engine("constrained")
         return figure

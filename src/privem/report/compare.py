@@ -49,6 +49,11 @@ class Comparison:
     digests: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        if not isinstance(self.models, Mapping):
+            raise TypeError(
+                "a comparison takes models by name, as in Comparison({'first': a, 'second': b}), "
+                f"got a {type(self.models).__name__}"
+            )
         if len(self.models) != 2:
             raise ValueError(f"a comparison is of two models, got {len(self.models)}")
 
@@ -63,7 +68,7 @@ class Comparison:
             section("What differs", *(tag("p", each) for each in self._words(errors))),
             self._synthetic(drawn),
         ]
-        return page("Two models compared", " and ".join(self.models), body)
+        return page("Two models compared", " and ".join(self.models), body, "the models alone")
 
     def save(self, path: str | os.PathLike[str]) -> Self:
         """Write the page, whole or not at all."""
@@ -96,7 +101,9 @@ class Comparison:
         if self.digests:
             hashes = [self.digests[key][:16] for key in self.models]
             rows.append(("SHA-256 of the file, its beginning", hashes))
-        return table("Both at a glance", [name(key) for key in self.models], rows)
+        return tag(
+            "div", table("Both at a glance", list(map(name, self.models)), rows), class_="words"
+        )
 
     def _statements(self) -> list[Html]:
         pieces = []

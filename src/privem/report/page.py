@@ -7,6 +7,7 @@ import os
 from dataclasses import dataclass
 from typing import Any, Self
 
+from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from .. import __version__
@@ -58,6 +59,11 @@ class Report:
     ledger: Any = None
 
     def __post_init__(self) -> None:
+        if not isinstance(self.model, BaseEstimator):
+            raise TypeError(
+                f"a page is about a fitted model, got a {type(self.model).__name__}; "
+                "privem.load(path) makes one of a model file"
+            )
         check_is_fitted(self.model)
         entry = getattr(getattr(self.model, "privacy_", None), "ledger", None)
         if self.ledger is None or entry is None:
@@ -85,7 +91,9 @@ class Report:
             sections.reproduce(model, self.source, self.digest),
         ]
         kind = " · ".join(filter(None, [type(model).__name__, self.source]))
-        return page(sections.title_of(model), kind, body)
+        alone = ledger is None or not hasattr(model, "privacy_")
+        made_from = "the model alone" if alone else "the model and the ledger alone"
+        return page(sections.title_of(model), kind, body, made_from)
 
     def save(self, path: str | os.PathLike[str]) -> Self:
         """Write the page, whole or not at all."""
@@ -97,7 +105,7 @@ class Report:
         return framed(self.html)
 
 
-def page(title: str, subtitle: str | None, body: list[Html | None]) -> str:
+def page(title: str, subtitle: str | None, body: list[Html | None], made_from: str) -> str:
     """A whole HTML document of sections."""
     shown = clean(title, 200)
     head = [
@@ -114,7 +122,7 @@ def page(title: str, subtitle: str | None, body: list[Html | None]) -> str:
         tag("h1", shown),
         None if subtitle is None else tag("p", tag("bdi", clean(subtitle)), class_="note"),
     )
-    foot = tag("footer", tag("p", f"Made by privem {__version__} from the model alone."))
+    foot = tag("footer", tag("p", f"Made by privem {__version__} from {made_from}."))
     main = tag("main", top, *body)
     whole = join(
         [

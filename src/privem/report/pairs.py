@@ -32,8 +32,8 @@ Array = NDArray[np.float64]
 
 # Panels side by side.
 _ACROSS = 3
-# Letters of a title for each inch.
-_LETTERS = 8.5
+# Letters of a title for each inch, if they were of one point; they are bold.
+_LETTERS = 99
 # Ellipses: how many deviations wide, and how they are drawn.
 _RINGS: tuple[tuple[float, Any], ...] = ((1.0, "-"), (2.0, (0, (4, 2))))
 
@@ -135,6 +135,8 @@ def plot_pairs(model: Any, columns: Sequence[Any] | None, drawn: Any) -> Figure:
             f"a {type(model).__name__} is drawn over two columns of numbers, and this one has "
             f"{len(known) or 'none'}: privem.report.Report shows what there is"
         )
+    if isinstance(columns, str):
+        raise TypeError(f"columns: a list of at least two names, got {columns!r}")
     if columns is None:
         pairs = pairs_to_show(names, shapes, records)
     else:
@@ -156,7 +158,8 @@ def plot_pairs(model: Any, columns: Sequence[Any] | None, drawn: Any) -> Figure:
     _key(figure, shapes)
     what = f"{len(drawn):,} records drawn from " if records else ""
     title = f"{what}{_kind(model)}, fitted {_budget(model)}"
-    _name(figure, textwrap.fill(title, round(_LETTERS * figure.get_figwidth())))
+    size = 16 if across > 1 else 12
+    _name(figure, textwrap.fill(title, int(_LETTERS / size * figure.get_figwidth())), size)
     return figure
 
 
@@ -190,8 +193,8 @@ def _entitle(axes: Axes, text: str) -> None:
     axes.set_title(text, loc="left", fontsize=12.5, color=INK, pad=8, linespacing=1.5)
 
 
-def _name(figure: Figure, title: str) -> None:
-    figure.suptitle(title, fontsize=16, fontweight="bold", color=INK, x=0.01, ha="left")
+def _name(figure: Figure, title: str, size: float = 16) -> None:
+    figure.suptitle(title, fontsize=size, fontweight="bold", color=INK, x=0.01, ha="left")
 
 
 def new_figure(width: float, height: float, dpi: int) -> Figure:

@@ -44,6 +44,7 @@ STYLE = """
 .privem table.numbers tbody th { font-weight: 400; white-space: normal; min-width: 2.5rem; }
 .privem table.numbers thead th { border-bottom: 1px solid #22262b; vertical-align: bottom; }
 .privem table.numbers tbody tr + tr > * { border-top: 1px solid #e5e8ec; }
+.privem .words table.numbers td { white-space: normal; overflow-wrap: anywhere; }
 .privem summary { cursor: pointer; color: #005a8c; font-size: .85rem; padding: .3rem 0; }
 .privem figure { margin: 1rem 0; }
 .privem figcaption { margin-top: .6rem; }

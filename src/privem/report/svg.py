@@ -16,6 +16,8 @@ from .shapes import COLOURS, Array, Pair, Shapes
 # Size of a panel, and the edges of what is drawn in it: left, top, right, bottom.
 _WIDTH, _HEIGHT = 300, 232
 _LEFT, _TOP, _RIGHT, _BOTTOM = 46.0, 24.0, 294.0, 196.0
+# How wide a digit is, at most.
+_DIGIT = 7.2
 # Records that a panel shows.
 _POINTS = 700
 # A row of bars.
@@ -116,7 +118,10 @@ def _frame(x: Axis, y: Axis, below: str, above: str) -> Html:
     parts = [tag("path", d=lines, class_="axis")]
     for tick in x.ticks(4):
         parts.append(tag("path", d=f"M{x(tick):.1f} {_BOTTOM}v4", class_="axis"))
-        parts.append(text(x(tick), _BOTTOM + 15, _tick(tick), text_anchor="middle"))
+        said = _tick(tick)
+        # At the edge it moves inwards, rather than lose a digit.
+        middle = min(x(tick), _WIDTH - _DIGIT * len(said) / 2)
+        parts.append(text(middle, _BOTTOM + 15, said, text_anchor="middle"))
     for tick in y.ticks(4):
         parts.append(tag("path", d=f"M{_LEFT} {y(tick):.1f}h-4", class_="axis"))
         parts.append(text(_LEFT - 6, y(tick) + 3.5, _tick(tick), text_anchor="end"))

@@ -7,7 +7,7 @@ from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from sklearn.base import clone
+from sklearn.base import BaseEstimator, clone
 
 from ..budget import Funded, Terms
 from ..core import Release, Stage
@@ -192,6 +192,8 @@ def _named(estimators: Any) -> tuple[list[str], list[Any]]:
     """Names of the candidates, and these."""
     if isinstance(estimators, Mapping):
         names, given = [str(name) for name in estimators], list(estimators.values())
+    elif isinstance(estimators, BaseEstimator):
+        raise TypeError(f"select takes a list of estimators to choose from, got {estimators!r}")
     else:
         names, given = [], list(estimators)
     if not given:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from ...declaration import AuditCase, Declaration, MadeUp, ParameterTable, Public
+from ...declaration import AuditCase, Declaration, MadeUp, ParameterTable, Public, counted
 
 
 def _figures(model: Any, weight: float | None) -> dict[str, Any]:
@@ -14,7 +14,7 @@ def _figures(model: Any, weight: float | None) -> dict[str, Any]:
 def _table(model: Any, of: Mapping[str, Any]) -> ParameterTable:
     factors = len(model.components_)
     return ParameterTable(
-        f"Factor analysis, {factors} factor(s)",
+        f"Factor analysis, {counted(factors, 'factor')}",
         "Means, loadings and noise of each column:",
         model._names("x"),
         [of["mean_"], *of["components_"], of["noise_variance_"]],

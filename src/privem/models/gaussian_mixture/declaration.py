@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from ...declaration import AuditCase, Declaration, ParameterTable
+from ...declaration import AuditCase, Declaration, ParameterTable, counted
 
 
 def _audit_case(s: Any) -> AuditCase:
@@ -26,7 +26,8 @@ def _figures(model: Any, weight: float | None) -> dict[str, Any]:
 
 def _table(model: Any, of: Mapping[str, Any]) -> ParameterTable:
     return ParameterTable(
-        f"Gaussian mixture, {model.n_components} component(s), {model.covariance_type} covariance",
+        f"Gaussian mixture, {counted(model.n_components, 'component')}, "
+        f"{model.covariance_type} covariance",
         "Weight and mean of each component:",
         ["weight", *model._names("x")],
         [[weight, *mean] for weight, mean in zip(of["weights_"], of["means_"], strict=True)],

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from ...declaration import Declaration, MadeUp, ParameterTable, Public
+from ...declaration import Declaration, MadeUp, ParameterTable, Public, counted
 
 
 def _shares(model: Any) -> list[float]:
@@ -24,7 +24,7 @@ def _figures(model: Any, weight: float | None) -> dict[str, Any]:
 
 
 def _table(model: Any, of: Mapping[str, Any]) -> ParameterTable:
-    title, columns = f"k-means, {model.n_clusters} cluster(s)", model._names("x")
+    title, columns = f"k-means, {counted(model.n_clusters, 'cluster')}", model._names("x")
     shares, centres = _shares(model), of["cluster_centers_"]
     if not shares:
         return ParameterTable(title, "Centre of each cluster:", columns, centres)

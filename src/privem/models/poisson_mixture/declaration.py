@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from ...declaration import AuditCase, Declaration, Example, MadeUp, ParameterTable, Public
+from ...declaration import AuditCase, Declaration, Example, MadeUp, ParameterTable, Public, counted
 
 
 def _example() -> Example:
@@ -37,7 +37,7 @@ def _audit_case(s: Any) -> AuditCase:
 
 def _table(model: Any, of: Mapping[str, Any]) -> ParameterTable:
     return ParameterTable(
-        f"Mixture of {model.n_components} Poisson distribution(s)",
+        f"Mixture of {counted(model.n_components, 'Poisson distribution')}",
         "Weight and rates of each component:",
         ["weight", *model._names("x")],
         [[weight, *rates] for weight, rates in zip(of["weights_"], of["rates_"], strict=True)],

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from ...declaration import AuditCase, Declaration, ParameterTable
+from ...declaration import AuditCase, Declaration, ParameterTable, counted
 
 
 def _audit_case(s: Any) -> AuditCase:
@@ -14,7 +14,7 @@ def _audit_case(s: Any) -> AuditCase:
 def _table(model: Any, of: Mapping[str, Any]) -> ParameterTable:
     parts = [of[name] for name in ("weights_", "noise_variance_", "intercept_", "coef_")]
     return ParameterTable(
-        f"Mixture of {model.n_components} linear regression(s)",
+        f"Mixture of {counted(model.n_components, 'linear regression')}",
         "Weight, noise, intercept and coefficients of each component:",
         ["weight", "noise var.", "intercept", *model._names("x")],
         [[weight, noise, start, *coef] for weight, noise, start, coef in zip(*parts, strict=True)],
