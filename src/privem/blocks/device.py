@@ -2,14 +2,37 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from ..core import Block, Scratch
 from ..data.device import DeviceRows, on_device
+from ..kernels.tensor_bounded import place_counts, pulled
 from ..kernels.tensor_nearest import column_sums, moment_sums
+from ..kernels.tensors import Place, Tensors
 from ..linalg import RunningSum, svec
 from .histograms import Count, CountQuery
 from .moments import Moments, MomentsQuery, Sums, SumsQuery
+from .profile import PIECES, ColumnProfiles, ColumnsQuery
+from .region import Region
+
+
+def bounded_records(rows: DeviceRows, cap: float) -> Tensors:
+    """The rows in float64, their weights within [0, cap], as :func:`blocks.sensitivity.capped`."""
+    records = rows.records()
+    weight, torch = records.weight, records.work.torch
+    if weight is not None:
+        none, most = (torch.full_like(weight[:1], v) for v in (0.0, cap))
+        weight = torch.fmin(torch.fmax(weight, none), most)
+    elif cap < 1:
+        weight = torch.full((rows.count,), cap, dtype=torch.float64, device=rows.device)
+    return replace(records, weight=weight)
+
+
+def placed(region: Region, records: Tensors) -> Place:
+    """Records in unit coordinates, pulled into a region, to the last bit as on the host."""
+    return pulled(records.work, region.centre, region.scale, region.limit, region.ball)
 
 
 @on_device.register
@@ -35,3 +58,14 @@ def moments(query: MomentsQuery, rows: DeviceRows) -> Moments:
     """Weight, sum and second moment. In float64: all later sums are taken about what they say."""
     weight, total, second = moment_sums(rows.records(), query.origin, query.diagonal)
     return Moments(np.asarray(weight), total, second if query.diagonal else svec(second))
+
+
+@on_device.register
+def columns(query: ColumnsQuery, rows: DeviceRows) -> ColumnProfiles | None:
+    """The profiles of all columns, where all records count one."""
+    records, limit = bounded_records(rows, query.cap_weight), query.region.limit
+    if records.weight is not None:
+        return None
+    factor = np.divide(PIECES / 2, limit, out=np.zeros_like(limit), where=limit > 0)
+    place = placed(query.region, records)
+    return ColumnProfiles(place_counts(records, place, factor, PIECES))

@@ -6,7 +6,7 @@ second; products of coordinates by circular offset, all in one launch.
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
 
 import numpy as np
 
@@ -115,7 +115,7 @@ def exact_sums(
         middle(rows, x[:, : len(rows)])
         x[:, len(rows) :] = 0.0
         torch.sub(x, m, out=apart)
-        _whitened(work, w, apart, white)
+        whitened(work, w, apart, white)
         white.mul_(white)
         torch.sum(white, 1, out=joint)
         joint.mul_(-0.5).add_(level)
@@ -127,7 +127,7 @@ def exact_sums(
     return count, first_sum, second_sum, float(likelihood[0])
 
 
-def _whitened(work: Work, whiteners: Tensor, x: Tensor, out: Tensor) -> None:
+def whitened(work: Work, whiteners: Tensor, x: Tensor, out: Tensor) -> None:
     """``W_k x_k`` for each component, (k, d, b)."""
     if whiteners.ndim == 2:
         work.torch.mul(x, whiteners[:, :, None], out=out)
@@ -164,13 +164,15 @@ def weighted_moments(
     return first, squares if kind == "square" else squares.sum(2)
 
 
-def linear_form(work: Work, features: Features, coefficients: Array, depth: bool) -> Any:
-    """A function of a tile: ``coefficients @ phi``, in a given tensor.
+def linear_form(
+    work: Work, features: Features, coefficients: Array
+) -> Callable[[Tensor, Tensor], None]:
+    """A function of features: ``coefficients @ phi``, in a given tensor.
 
-    ``depth``: in as many steps as :attr:`Features.depth` counts, where there are many features.
+    Where features are many, in as many steps as :attr:`Features.depth` counts.
     """
     torch, tiles = work.torch, features.tiles()
-    if not depth or len(tiles) <= 1:
+    if len(tiles) <= 1:
         whole = work.put(coefficients)
 
         def at_once(phi: Tensor, out: Tensor) -> None:
@@ -182,7 +184,8 @@ def linear_form(work: Work, features: Features, coefficients: Array, depth: bool
 
     def in_steps(phi: Tensor, out: Tensor) -> None:
         torch.mm(parts[0], phi[: edges[0]], out=out)
+        spare = work.take("spare", tuple(out.shape))
         for part, (_, _, first, last) in zip(parts[1:], tiles, strict=True):
-            out.addmm_(part, phi[first:last])
+            out.add_(torch.mm(part, phi[first:last], out=spare))
 
     return in_steps

@@ -4,11 +4,21 @@ from __future__ import annotations
 
 import numpy as np
 
+from ...blocks.device import bounded_records, placed
 from ...data.device import DeviceRows, on_device
+from ...kernels.mixture import PIECE
+from ...kernels.tensor_bounded import by_differences, by_products, pooled_sums
 from ...kernels.tensor_mixture import exact_sums, responsibility_sums
 from ...kernels.tensor_nearest import shared_moments
+from ...kernels.tensors import Pieces
+from ...kernels.whitened import POOLED_PIECE, pooled_tile_rows
 from ...linalg import svec
 from .model import AssignedQuery, MixtureQuery, MixtureSums
+from .query import TILES, BoundedQuery, BoundedSums
+from .rounding import CAP
+
+# Products that are added up before :class:`Total` collects them, at most.
+_PRODUCTS = 32
 
 
 @on_device.register
@@ -44,3 +54,49 @@ def assigned(query: AssignedQuery, rows: DeviceRows) -> MixtureSums | None:
         rows.records(single=True), query.origin, query.centres - query.origin, kind_here
     )
     return MixtureSums(count, total, svec(second) if kind_here in ("full", "pooled") else second)
+
+
+@on_device.register
+def bounded(query: BoundedQuery, rows: DeviceRows) -> BoundedSums:
+    """Clipped statistics, summed the way that the query charges for (``docs/proofs/device.md``)."""
+    records = bounded_records(rows, query.cap_weight)
+    place, m = placed(query.region, records), query.mixture
+    k, d = m.means.shape
+    if query.direct:
+        found = by_differences(
+            records,
+            m.means,
+            m.whiteners,
+            m.constants,
+            place,
+            query.weights.radius,
+            CAP,
+            query.kind,
+            Pieces(512, _PRODUCTS),
+        )
+        return query.of_sums(*query.of_differences(*found))
+    if query.shared:
+        most = TILES * pooled_tile_rows(k, d) // POOLED_PIECE
+        pooled = pooled_sums(
+            records,
+            *query.spheres,
+            query.errors.far,
+            m.whiteners[0],
+            place,
+            query.weights.radius,
+            query.wants_second,
+            Pieces(POOLED_PIECE, min(_PRODUCTS, most)),
+        )
+        return query.of_sums(*query.of_pool(*pooled))
+    linear = query.evaluation
+    tile = linear.features.tile_rows(k)
+    products = by_products(
+        records,
+        linear.features,
+        linear.coefficients,
+        linear.mixture.constants,
+        place,
+        query.radius,
+        Pieces(min(tile, PIECE), min(_PRODUCTS, TILES * -(-tile // PIECE))),
+    )
+    return query.of_sums(*query.of_products(*products))

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
+from ...blocks.device import bounded_records, placed
 from ...data.device import DeviceRows, on_device
+from ...kernels.tensor_bounded import bounded_nearest
 from ...kernels.tensor_nearest import nearest_sums
+from ...kernels.tensors import Pieces
 from ...linalg import svec
 from .model import ClusterSums, NearestQuery
+from .query import BoundedClusterQuery, BoundedClusterSums
 
 
 @on_device.register
@@ -21,3 +25,20 @@ def nearest(query: NearestQuery, rows: DeviceRows) -> ClusterSums:
     )
     packed = None if second is None else svec(second)
     return ClusterSums(count, total, np.asarray(inertia), packed)
+
+
+@on_device.register
+def bounded(query: BoundedClusterQuery, rows: DeviceRows) -> BoundedClusterSums:
+    """The same of bounded records; which centre is nearest is exact, as in NumPy."""
+    records, w = bounded_records(rows, query.cap_weight), query.weights
+    count, total, square = bounded_nearest(
+        records,
+        query.lattice_centres,
+        query.step,
+        placed(query.region, records),
+        query.spread if query.local else None,
+        w.radius,
+        Pieces(448, 32),  # no more than the least number of rows in a block on the host
+    )
+    pooled = np.asarray([w.w2 * square]) if query.local else None
+    return BoundedClusterSums(w.w0 * count, w.w1 * total, pooled)
