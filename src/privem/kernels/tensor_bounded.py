@@ -8,6 +8,7 @@ allows.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 
@@ -25,7 +26,7 @@ from .tensors import Pieces, Place, Tensor, Tensors, Total, Work, counted, produ
 from .whitened import DEEPEST, raised
 
 # As in :mod:`privem.blocks.region`.
-_LARGEST = 1e300
+_LARGEST, _HUGE = 1e300, 1e100
 
 
 def pulled(work: Work, centre: Array, scale: Array, limit: Array, ball: bool) -> Place:
@@ -236,31 +237,18 @@ def bounded_nearest(
     return found[0][:, 0], found[0][:, 1:], pooled
 
 
-def place_counts(records: Tensors, place: Place, factor: Array, cells: int) -> Array:
-    """How much of all records is at each of ``cells + 1`` points of each column, (d, cells + 1).
+def clamped(
+    work: Work, low: Array, high: Array, centre: Array, scale: Array, ball: bool
+) -> Callable[[Tensor], Tensor]:
+    """Records (d, b) in the data's coordinates, pulled into a region (:meth:`Region.clamp`)."""
+    torch = work.torch
+    least, most, middle, size = (work.put(v)[:, None] for v in (low, high, centre, scale))
 
-    A record's share of a point is rounded to a multiple of 2^-44, and shares are whole numbers of
-    these, added as integers: exactly, in any order. ``factor`` (d,): cells per unit coordinate.
-    """
-    work, torch, d = records.work, records.work.torch, records.d
-    # So many shares of at most 2^44 stay below 2^63.
-    size = work.block(records.count, 5 * d, Pieces(), most=2**18)
-    unit, points = 2.0**44, d * (cells + 1)
-    widths, first = work.put(factor)[:, None], torch.arange(d, device=work.device)[:, None]
-    first = first * (cells + 1)
-    high = torch.zeros(points, dtype=torch.int64, device=work.device)
-    low = torch.zeros_like(high)
-    for rows, _ in records.blocks(size):
-        y = work.take("x", (d, len(rows)))
-        place(rows, y)
-        y.mul_(widths).add_(cells / 2).clamp_(0.0, float(cells))
-        below = y.to(torch.int64).clamp_(max=cells - 1)
-        share = y.sub_(below).mul_(unit).round_().to(torch.int64).ravel()
-        below = below.add_(first).ravel()
-        made = torch.zeros_like(high)
-        made.scatter_add_(0, below, int(unit) - share)
-        made.scatter_add_(0, below + 1, share)
-        high += made >> 44
-        low += made & (int(unit) - 1)
-    whole = high.cpu().numpy().astype(object) * int(unit) + low.cpu().numpy().astype(object)
-    return np.array([float(v) for v in whole / unit]).reshape(d, cells + 1)
+    def inside(x: Tensor) -> Tensor:
+        if not ball:  # NaN stays, and becomes a limit of whatever is computed
+            return torch.clamp(x, least, most)
+        y = x.sub(middle).div_(size).clamp_(-_HUGE, _HUGE)
+        norm = _squares(y).sqrt_()
+        return torch.where(norm > 1, y.div_(norm).mul_(size).add_(middle), x)
+
+    return inside

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...blocks.device import bounded_records, placed
+from ...blocks.device import bounded_records, inside, placed, value_of
 from ...data.device import DeviceRows, on_device
 from ...kernels.mixture import PIECE
 from ...kernels.tensor_bounded import by_differences, by_products, pooled_sums
 from ...kernels.tensor_mixture import exact_sums, responsibility_sums
 from ...kernels.tensor_nearest import shared_moments
-from ...kernels.tensors import Pieces
+from ...kernels.tensor_profiles import Values, log_density, squared_lengths
+from ...kernels.tensors import Pieces, Tensor, Tensors
 from ...kernels.whitened import POOLED_PIECE, pooled_tile_rows
 from ...linalg import svec
+from .density import GaussianLogDensity, RatioQuery
+from .frame import RadialQuery
 from .model import AssignedQuery, MixtureQuery, MixtureSums
 from .query import TILES, BoundedQuery, BoundedSums
 from .rounding import CAP
@@ -100,3 +103,34 @@ def bounded(query: BoundedQuery, rows: DeviceRows) -> BoundedSums:
         Pieces(min(tile, PIECE), min(_PRODUCTS, TILES * -(-tile // PIECE))),
     )
     return query.of_sums(*query.of_products(*products))
+
+
+@value_of.register
+def length(query: RadialQuery, records: Tensors) -> tuple[int, Values]:
+    """Squared whitened lengths."""
+    m, place = query.mixture, placed(query.region, records)
+    return 2 * records.d, squared_lengths(records.work, place, m.means[0], m.whiteners[0])
+
+
+@value_of.register
+def density(what: GaussianLogDensity, records: Tensors) -> tuple[int, Values]:
+    """The log-density, above its background if it has one."""
+    m, work = what.mixture, records.work
+    k, d = m.means.shape
+    flat = m.background
+    pulled = None if flat is None else inside(flat.region, work)
+    level = None if flat is None else flat.level
+    form = log_density(work, m.means, m.whiteners, m.constants, level, pulled)
+    return (k + 2) * d + 4 * k, form
+
+
+@value_of.register
+def ratio(query: RatioQuery, records: Tensors) -> tuple[int, Values]:
+    """The log-density of records in the region, from that of the uniform density on."""
+    numbers, form = density(GaussianLogDensity(query.mixture), records)
+    pulled, volume = inside(query.region, records.work), query.region.log_volume
+
+    def values(rows: Tensor) -> Tensor:
+        return form(pulled(rows.T.to(records.work.double)).T).add_(volume)
+
+    return numbers + 2 * records.d, values

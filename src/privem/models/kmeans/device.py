@@ -8,8 +8,10 @@ from ...blocks.device import bounded_records, placed
 from ...data.device import DeviceRows, on_device
 from ...kernels.tensor_bounded import bounded_nearest
 from ...kernels.tensor_nearest import nearest_sums
+from ...kernels.tensor_profiles import cells
 from ...kernels.tensors import Pieces
 from ...linalg import svec
+from .grid import CellCounts, GridQuery
 from .model import ClusterSums, NearestQuery
 from .query import BoundedClusterQuery, BoundedClusterSums
 
@@ -42,3 +44,13 @@ def bounded(query: BoundedClusterQuery, rows: DeviceRows) -> BoundedClusterSums:
     )
     pooled = np.asarray([w.w2 * square]) if query.local else None
     return BoundedClusterSums(w.w0 * count, w.w1 * total, pooled)
+
+
+@on_device.register
+def grid(query: GridQuery, rows: DeviceRows) -> CellCounts | None:
+    """Counts of cells, where all records count one."""
+    records = bounded_records(rows, query.cap_weight)
+    if records.weight is not None:
+        return None
+    place = placed(query.region, records)
+    return CellCounts(cells(records, place, query.middle, query.axes, query.edges))
