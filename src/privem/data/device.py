@@ -48,9 +48,9 @@ def on_device(query: Any, rows: DeviceRows) -> Any:
 
 @cache
 def _learn(package: str) -> None:
-    """Import what the queries of a package have registered."""
+    """Import what the queries of a package of ours have registered."""
     name = f"{package}.device"
-    if importlib.util.find_spec(name) is not None:
+    if package.startswith("privem.") and importlib.util.find_spec(name) is not None:
         importlib.import_module(name)
 
 
