@@ -184,8 +184,7 @@ def rows_on(X: Any, device: Any = "cuda", weight: Any = None, groups: Any = None
         As ``sample_weight`` and ``groups`` of ``fit``.
     """
     torch = _torch()
-    tensor = X if isinstance(X, torch.Tensor) else torch.from_numpy(np.asarray(X))
-    _refuse_form(tensor)
+    tensor = _table(X if isinstance(X, torch.Tensor) else torch.from_numpy(np.asarray(X)))
     n = len(tensor)
     weight = as_weights(_on_host(weight), n, False)
     groups = None if groups is None else as_labels(_on_host(groups), n)
@@ -214,8 +213,7 @@ def open_device(X: Any, y: Any, weight: Any, groups: Any, policy: Policy) -> Tab
         tensor = X if hasattr(X, "is_floating_point") else _torch().from_dlpack(X)
         if tensor.device.type == "cpu":
             return open_table(_host_array(tensor), y, weight, groups, policy)
-        _refuse_form(tensor)
-        rows = DeviceRows(tensor, tensor.device)
+        rows = DeviceRows(_table(tensor), tensor.device)
     if policy.schema is not None:
         # A mixed table is made into cells by the host.
         return open_table(_array(rows.X), y, weight, groups, policy)
@@ -258,8 +256,8 @@ def _there(table: Table, device: Any) -> Table:
     return replace(table, rows=sent(table.rows), owned=owned)
 
 
-def _refuse_form(tensor: Any) -> None:
-    """Raise for what is no table of real numbers."""
+def _table(tensor: Any) -> Any:
+    """A tensor of numbers; raises for what is no table of real ones."""
     if tensor.ndim != 2:
         raise ValueError(
             f"Expected 2D array, got {tensor.ndim}D tensor instead; its shape must be (rows, "
@@ -271,6 +269,8 @@ def _refuse_form(tensor: Any) -> None:
     for size, what in zip(tensor.shape, ("sample", "feature"), strict=True):
         if not size:
             raise ValueError(f"Found array with 0 {what}(s): the tensor is empty")
+    # Yes and no are one and zero: torch subtracts nothing from them.
+    return tensor.to(sys.modules["torch"].uint8) if str(tensor.dtype) == "torch.bool" else tensor
 
 
 def _refuse_sparse(tensor: Any) -> None:
