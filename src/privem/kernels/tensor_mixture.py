@@ -11,6 +11,7 @@ from collections.abc import Callable
 import numpy as np
 
 from ..linalg import Array
+from .compiled import fused
 from .mixture import _LOWEST, Features
 from .tensors import Pieces, Place, Tensor, Tensors, Total, Work, centred, counted, products, sums
 
@@ -80,6 +81,17 @@ def responsibility_sums(
     records: Tensors, features: Features, coefficients: Array, origin: Array
 ) -> tuple[Array, float]:
     """Sums of responsibility times feature, (K, p), and the log-likelihood."""
+
+    def portable(some: Tensors) -> tuple[Array, float]:
+        return _responsibility_sums(some, features, coefficients, origin)
+
+    found = fused(records, features, coefficients, origin, False, portable)
+    return portable(records) if found is None else found
+
+
+def _responsibility_sums(
+    records: Tensors, features: Features, coefficients: Array, origin: Array
+) -> tuple[Array, float]:
     work, pieces, k = records.work, Pieces(), len(coefficients)
     size = work.block(records.count, features.size + 2 * features.d + 4 * k, pieces)
     tile, place, total = FeatureTile(features, size, work), centred(work, origin), Total(work.torch)

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from ..linalg import Array
+from .compiled import fused
+from .mixture import Features
 from .tensors import Pieces, Tensor, Tensors, Total, Work, centred, counted, products, sums
 
 
@@ -28,6 +32,23 @@ def nearest_sums(
 
     ``centres`` are given about ``origin``. Second moments are (K, d, d).
     """
+    if not second:
+        features = Features("linear", len(origin))
+        scores = np.concatenate([-0.5 * (centres**2).sum(axis=1, keepdims=True), centres], axis=1)
+
+        def portable(some: Tensors) -> tuple[Array, float]:
+            count, total, inertia, _ = _nearest_sums(some, origin, centres, False)
+            return np.concatenate([count[:, None], total], axis=1), inertia
+
+        found = fused(records, features, scores, origin, True, portable)
+        if found is not None:
+            return found[0][:, 0], found[0][:, 1:], found[1], None
+    return _nearest_sums(records, origin, centres, second)
+
+
+def _nearest_sums(
+    records: Tensors, origin: Array, centres: Array, second: bool
+) -> tuple[Array, Array, float, Array | None]:
     work, pieces = records.work, Pieces()
     (k, d), torch = centres.shape, records.work.torch
     size = work.block(records.count, 3 * d + 3 * k, pieces)
