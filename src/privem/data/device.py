@@ -17,6 +17,7 @@ import importlib
 import importlib.util
 import os
 import sys
+import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
@@ -184,11 +185,16 @@ def rows_on(X: Any, device: Any = "cuda", weight: Any = None, groups: Any = None
         As ``sample_weight`` and ``groups`` of ``fit``.
     """
     torch = _torch()
-    tensor = _table(X if isinstance(X, torch.Tensor) else torch.from_numpy(np.asarray(X)))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # that a file may not be written to: it is only read
+        tensor = _table(X if isinstance(X, torch.Tensor) else torch.from_numpy(np.asarray(X)))
+    there = torch.device(device)
+    if there.type == "cuda" and there.index is None:
+        there = torch.device("cuda", torch.cuda.current_device())
     n = len(tensor)
     weight = as_weights(_on_host(weight), n, False)
     groups = None if groups is None else as_labels(_on_host(groups), n)
-    return DeviceRows(tensor, torch.device(device), weight, groups=groups)
+    return DeviceRows(tensor, there, weight, groups=groups)
 
 
 def _torch() -> Any:

@@ -6,16 +6,25 @@
 // every thread writes its own, and whoever launched this adds them up.
 //
 // Defined beforehand: D, K, P (features), LANES, KS, THREADS, MOST (threads of a processor), and
-//   T       the type of the rows: float or double; sums are formed in it
+//   IN      the type of the rows: float or double; SHORT 1 where it is float
+//   T       the type that is computed in
 //   SINGLE  1 where T is float: sums go to double every FLUSH records
 //   KIND    0 linear, 1 squares, 2 their sum, 3 all products by circular offset
 //   HARD    1 where a record belongs to the nearest centre, and the constant is -|c|^2/2
+//   BOUNDED 1 for private sums: records are pulled into a box, and count less beyond a radius; T is
+//           double, and sums of FLUSH records are collected with their rounding errors
 
 #define ALL 0xffffffffu
-#define FLUSH 1024
+#define FLUSH (BOUNDED ? 512 : 1024)
+#define SUMS (P + BOUNDED)  // of a component; the last is its count, where records are clipped
 
 __constant__ T table[LANES * KS * P];  // component by component; padded components cannot win
-__constant__ T middle[2 * D];          // the origin, and what float leaves of it
+__constant__ T middle[2 * D];          // the origin, and what float leaves of it; or the centre of
+                                       // a box, and one over its scale
+#if BOUNDED
+__constant__ T limit[D];
+__constant__ T far[1 + LANES * KS];    // half the squared radius; log joint densities at the means
+#endif
 
 #if SINGLE
 #define EXP expf
@@ -26,13 +35,13 @@ __constant__ T middle[2 * D];          // the origin, and what float leaves of i
 #endif
 
 struct Row {
-    T x[D];
+    IN x[D];
 };
 
-__device__ __forceinline__ Row load(const T* __restrict__ rows, long long at) {
+__device__ __forceinline__ Row load(const IN* __restrict__ rows, long long at) {
     Row row;
-    const T* from = rows + at * D;
-#if D % 4 == 0 && SINGLE
+    const IN* from = rows + at * D;
+#if D % 4 == 0 && SHORT
 #pragma unroll
     for (int j = 0; j < D; j += 4) {
         const float4 v = *reinterpret_cast<const float4*>(from + j);
@@ -41,7 +50,7 @@ __device__ __forceinline__ Row load(const T* __restrict__ rows, long long at) {
         row.x[j + 2] = v.z;
         row.x[j + 3] = v.w;
     }
-#elif D % 2 == 0 && SINGLE
+#elif D % 2 == 0 && SHORT
 #pragma unroll
     for (int j = 0; j < D; j += 2) {
         const float2 v = *reinterpret_cast<const float2*>(from + j);
@@ -88,20 +97,31 @@ __device__ __forceinline__ void each(const T (&x)[D], F f) {
 #endif
 }
 
-// Add a thread's sums to those in memory, or write them, and begin anew.
-__device__ __forceinline__ void flush(T (&kept)[KS][P], double* to, long long threads, bool first) {
+// Add a thread's sums to those in memory, or write them, and begin anew. Bounded ones with what
+// their addition loses (Knuth's TwoSum), which lies behind them.
+__device__ __forceinline__ void flush(T (&kept)[KS][SUMS], double* to, long long threads,
+                                      bool first) {
 #pragma unroll
     for (int s = 0; s < KS; s++)
 #pragma unroll
-        for (int p = 0; p < P; p++) {
-            *to = (first ? 0.0 : *to) + (double)kept[s][p];
+        for (int p = 0; p < SUMS; p++) {
+            const double part = (double)kept[s][p];
             kept[s][p] = 0;
+#if BOUNDED
+            double* lost = to + KS * SUMS * threads;
+            const double high = first ? 0.0 : *to;
+            const double total = high + part, seen = total - high;
+            *lost = (first ? 0.0 : *lost) + ((high - (total - seen)) + (part - seen));
+            *to = total;
+#else
+            *to = (first ? 0.0 : *to) + part;
+#endif
             to += threads;
         }
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS, MOST / THREADS)
-    sums(const T* __restrict__ rows, const T* __restrict__ given, double* __restrict__ out,
+    sums(const IN* __restrict__ rows, const T* __restrict__ given, double* __restrict__ out,
          double* __restrict__ evidence, long long n) {
     const int lane = threadIdx.x % LANES;
     const long long each_of = gridDim.x * (long long)(THREADS / LANES);
@@ -112,11 +132,11 @@ extern "C" __global__ void __launch_bounds__(THREADS, MOST / THREADS)
     long long base = blockIdx.x * (long long)(THREADS / LANES) + (threadIdx.x & ~31) / LANES;
     const int mine = (threadIdx.x & 31) / LANES;
 
-    T kept[KS][P];
+    T kept[KS][SUMS];
 #pragma unroll
     for (int s = 0; s < KS; s++)
 #pragma unroll
-        for (int p = 0; p < P; p++) kept[s][p] = 0;
+        for (int p = 0; p < SUMS; p++) kept[s][p] = 0;
 #if LANES > 1 && SINGLE
     T own[KS][P];
 #pragma unroll
@@ -146,7 +166,10 @@ extern "C" __global__ void __launch_bounds__(THREADS, MOST / THREADS)
 #pragma unroll
         for (int j = 0; j < D; j++) {
             x[j] = next.x[j] - middle[j];
-#if SINGLE
+#if BOUNDED
+            // As Region.place, operation by operation; fmax makes NaN the lower limit.
+            x[j] = fmin(fmax(x[j] * middle[D + j], -limit[j]), limit[j]);
+#elif SINGLE
             x[j] -= middle[D + j];
 #endif
         }
@@ -192,23 +215,39 @@ extern "C" __global__ void __launch_bounds__(THREADS, MOST / THREADS)
 #pragma unroll
         for (int off = 1; off < LANES; off *= 2) top = max(top, __shfl_xor_sync(ALL, top, off));
         T total = 0;
+#if BOUNDED
+        T beyond[KS];
+#endif
 #pragma unroll
         for (int s = 0; s < KS; s++) {
+#if BOUNDED
+            beyond[s] = fmax(far[1 + lane * KS + s] - score[s], far[0]);
+            score[s] = EXP(fmax(score[s] - top, -600.0));
+#else
             score[s] = EXP(score[s] - top);
+#endif
             total += score[s];
         }
 #pragma unroll
         for (int off = 1; off < LANES; off *= 2) total += __shfl_xor_sync(ALL, total, off);
+#if !BOUNDED
         if (counts && lane == 0) likelihood += (double)top + (double)LOG(total);
+#endif
         const T part = counts ? (T)1 / total : (T)0;
 #pragma unroll
-        for (int s = 0; s < KS; s++) score[s] *= part;
+        for (int s = 0; s < KS; s++) {
+            score[s] *= part;
+#if BOUNDED
+            kept[s][P] += score[s];
+            score[s] /= beyond[s];
+#endif
+        }
 #endif
         each(x, [&](int p, T value) {
 #pragma unroll
             for (int s = 0; s < KS; s++) kept[s][p] += score[s] * value;
         });
-        if (SINGLE && ++since == FLUSH) {
+        if ((SINGLE || BOUNDED) && ++since == FLUSH) {
             flush(kept, out, threads, first);
             since = 0;
             first = false;

@@ -13,6 +13,7 @@ from collections.abc import Callable
 import numpy as np
 
 from ..linalg import Array
+from .compiled import Box, bounded
 from .mixture import Features
 from .tensor_mixture import (
     FeatureTile,
@@ -79,8 +80,32 @@ def by_products(
     place: Place,
     radius: float,
     pieces: Pieces,
+    box: Box | None = None,
 ) -> tuple[Array, Array]:
-    """Sums (K,) of g and (K, p) of g s phi; see :func:`privem.kernels.mixture.by_products`."""
+    """Sums (K,) of g and (K, p) of g s phi; see :func:`privem.kernels.mixture.by_products`.
+
+    ``box``: what ``place`` pulls records into, if it is one.
+    """
+
+    def portable(some: Tensors) -> tuple[Array, Array]:
+        return _by_products(some, features, coefficients, constants, place, radius, pieces)
+
+    if box is not None:
+        found = bounded(records, features, coefficients, constants, box, radius, portable)
+        if found is not None:
+            return found
+    return portable(records)
+
+
+def _by_products(
+    records: Tensors,
+    features: Features,
+    coefficients: Array,
+    constants: Array,
+    place: Place,
+    radius: float,
+    pieces: Pieces,
+) -> tuple[Array, Array]:
     work, k = records.work, len(coefficients)
     size = work.block(records.count, features.size + 2 * features.d + 5 * k, pieces)
     tile, total, torch = FeatureTile(features, size, work), Total(work.torch), work.torch

@@ -15,6 +15,8 @@ from ..linalg import Array
 from .tensors import Pieces, Place, Tensor, Tensors, Total, Work, counted, sums
 
 _BITS = 44
+# Points of a grid that are added up one by one.
+_FEW = 16
 # So many shares of one stay below 2^63.
 _MOST = 2**18
 # As in :mod:`privem.models.gaussian_mixture.density`: a number when whitened and squared.
@@ -37,8 +39,16 @@ class Shares:
         torch = self._torch
         right = part.mul(2.0**_BITS).round_().to(torch.int64)
         made = torch.zeros_like(self._high)
-        made.scatter_add_(0, below, 2**_BITS - right)
-        made.scatter_add_(0, below + 1, right)
+        if len(made) > _FEW:
+            made.scatter_add_(0, below, 2**_BITS - right)
+            made.scatter_add_(0, below + 1, right)
+        else:  # additions to one place would wait for each other
+            none = torch.zeros_like(right[:1])
+            for j in range(len(made) - 1):
+                here = below == j
+                over = torch.where(here, right, none).sum()
+                made[j] += (here.sum() << _BITS) - over
+                made[j + 1] += over
         self._high += made >> _BITS
         self._low += made & (2**_BITS - 1)
 

@@ -121,9 +121,10 @@ class Tensors:
         device is written again only after the work on it, and pinned memory only after its copy.
         """
         torch, work = self.work.torch, self.work
-        side = torch.cuda.Stream(work.device)
+        side, main = torch.cuda.Stream(work.device), torch.cuda.current_stream(work.device)
         pinned = [torch.empty((rows, self.d), dtype=self.X.dtype, pin_memory=True) for _ in "ab"]
         held = [torch.empty_like(p, device=work.device) for p in pinned]
+        side.wait_stream(main)  # what the new memory was used for before
         copied = [torch.cuda.Event() for _ in "ab"]
         used = [torch.cuda.Event() for _ in "ab"]
 
@@ -140,7 +141,6 @@ class Tensors:
         starts = list(range(0, self.count, rows))
         for at, start in enumerate(starts[:1]):
             send(at, start)
-        main = torch.cuda.current_stream(work.device)
         for turn, start in enumerate(starts):
             main.wait_event(copied[turn % 2])
             b = min(rows, self.count - start)

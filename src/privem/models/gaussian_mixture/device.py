@@ -6,6 +6,7 @@ import numpy as np
 
 from ...blocks.device import bounded_records, inside, placed, value_of
 from ...data.device import DeviceRows, on_device
+from ...kernels.compiled import Box
 from ...kernels.mixture import PIECE
 from ...kernels.tensor_bounded import by_differences, by_products, pooled_sums
 from ...kernels.tensor_mixture import exact_sums, responsibility_sums
@@ -93,6 +94,7 @@ def bounded(query: BoundedQuery, rows: DeviceRows) -> BoundedSums:
         return query.of_sums(*query.of_pool(*pooled))
     linear = query.evaluation
     tile = linear.features.tile_rows(k)
+    region = query.region
     products = by_products(
         records,
         linear.features,
@@ -101,6 +103,7 @@ def bounded(query: BoundedQuery, rows: DeviceRows) -> BoundedSums:
         place,
         query.radius,
         Pieces(min(tile, PIECE), min(_PRODUCTS, TILES * -(-tile // PIECE))),
+        None if region.ball else Box(region.centre, region.scale, region.limit),
     )
     return query.of_sums(*query.of_products(*products))
 
