@@ -96,7 +96,7 @@ def test_the_rounding_of_classes(seed, sizes, k):
     state = classes_of(sizes, k, rng, 0.05)
     query, X = ClassQuery(state, sizes, 1.0), codes_of(sizes, 300, rng)
     e = np.concatenate([X[:, [j]] == np.arange(m) for j, m in enumerate(sizes)], axis=1)
-    weights, profiles = (part.astype(LONG) for part in query._logs)
+    weights, profiles = (part.astype(LONG) for part in query.logs)
     joint = e.astype(LONG) @ profiles.T + weights
     share = np.exp(np.maximum(joint - joint.max(axis=1, keepdims=True), -600))
     share /= share.sum(axis=1, keepdims=True)

@@ -94,7 +94,7 @@ def reference(query: BoundedQuery, X: np.ndarray, weight: np.ndarray | None) -> 
         g = p * np.exp(-np.minimum(q, LONG(1200)) / 2)
         t = g.sum(axis=1, keepdims=True)
         g /= t
-        unlikely = -2 * np.log(t) + 2 * LONG(raised(query._errors.far)) / t
+        unlikely = -2 * np.log(t) + 2 * LONG(raised(query.errors.far)) / t
         assert (np.sum(g * q, axis=1) <= unlikely[:, 0] + LONG(1e-15)).all()
         shrink = np.minimum(LONG(1), LONG(w.radius) ** 2 / unlikely)
     if weight is not None:
@@ -106,7 +106,7 @@ def reference(query: BoundedQuery, X: np.ndarray, weight: np.ndarray | None) -> 
         [
             LONG(w.w0) * g.sum(axis=0),
             (LONG(w.w1) * np.einsum("nk,nki->ki", g * shrink, u)).ravel(),
-            *([second] if query._wants_second else []),
+            *([second] if query.wants_second else []),
         ]
     )
 
@@ -189,7 +189,7 @@ def test_mixture_sums_of_many_features(kind: str, where: str) -> None:
     w = MomentWeights.balanced(d, clip_radius(d))
     query = BoundedQuery(mixture, region, w, "whitened", n)
     query.__dict__["direct"] = False
-    assert kind != "full" or len(query._evaluation.features.tiles()) > 1
+    assert kind != "full" or len(query.evaluation.features.tiles()) > 1
     X = records(rng, n, region, mixture)
     error = np.linalg.norm((total(query, X, None, [7]) - reference(query, X, None)).astype(float))
     assert error <= query.rounding(n)
@@ -208,7 +208,7 @@ def test_records_stay_below_the_sizes_that_bounds_are_made_of(
     d, k = shape
     region, mixture = region_of(where, d), mixture_of(kind, k, d, rng, 0.1)
     query = BoundedQuery(mixture, region, MomentWeights.balanced(d, 3.0), "joint", 10)
-    errors, evaluation = query._errors, query._evaluation
+    errors, evaluation = query.errors, query.evaluation
     y = np.abs(region.to_unit(records(rng, 90, region, mixture), Scratch()))
     # The worst direction of each component too, at the border of the region.
     worst = np.abs(np.linalg.svd(np.abs(matrices(mixture)))[2][:, 0])
@@ -264,7 +264,7 @@ def test_cluster_sums(
     w = MomentWeights(0.6, 0.7 / r, 0.4 / r**2 if recipe == "whitened" else 0.0, r)
     query = BoundedClusterQuery(rng.uniform(-1, 1, (k, d)), region, w, spread, recipe)
     X = region.to_data(rng.uniform(-1.5, 1.5, (200, d)))
-    step, centres = query._step, query._lattice_centres
+    step, centres = query.step, query.lattice_centres
     y = np.trunc(region.to_unit(X, Scratch()) / step).astype(LONG) * LONG(step)
     gaps = np.sum((y[:, None] - centres.astype(LONG)) ** 2, axis=2)
     label = gaps.argmin(axis=1)

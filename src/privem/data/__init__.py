@@ -2,6 +2,7 @@
 
 from . import kinds as kinds
 from .categories import read_table
+from .device import rows_on
 from .files import read_file
 from .sums import ArrayRows, LocalSource
 from .table import Policy, Table, open_table, read_rows, register
@@ -16,4 +17,5 @@ __all__ = [
     "read_rows",
     "read_table",
     "register",
+    "rows_on",
 ]

@@ -27,6 +27,7 @@ from .values import (
     as_weights,
     is_frame,
     is_lazy,
+    is_on_device,
     is_table,
     quietly,
     refuse_infinite,
@@ -375,6 +376,13 @@ def _refuse_other_columns(table: Table, policy: Policy) -> None:
         )
 
 
+def _open_device(X: Any, y: Any, weight: Any, groups: Any, policy: Policy) -> Table:
+    """A tensor, or what lies on an accelerator."""
+    from .device import open_device
+
+    return open_device(X, y, weight, groups, policy)
+
+
 def _refuse_header(policy: Policy) -> None:
     if policy.header is not None:
         raise TypeError("header= is for files: these rows were read before")
@@ -385,3 +393,4 @@ _TARGET_OF_A_FILE = "the target of a file is one of its columns: give its name a
 register(lambda X: True, _open_memory)
 register(_is_rows, _open_rows)
 register(is_table, _open_file)
+register(is_on_device, _open_device)

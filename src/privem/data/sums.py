@@ -271,8 +271,13 @@ class LocalSource:
 
     def _sum(self, query: Any, function: Callable[[Block, Scratch], Any]) -> Any:
         """The sum of the function over the blocks that the query looks at; ``None`` if none are."""
-        total = RunningSum[Any]()
-        viewed = replace(self, rows=self._view(query))
+        total, rows = RunningSum[Any](), self._view(query)
+        # Rows on an accelerator may sum the query where they are.
+        if function is query and (summed := getattr(rows, "summed", None)) is not None:
+            value = summed(query)
+            if value is not None:
+                return value
+        viewed = replace(self, rows=rows)
         least = getattr(query, "least_rows", _FEWEST)
         for part in viewed.each(function, query.block_rows, least):
             total.add(part)

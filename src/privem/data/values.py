@@ -10,6 +10,7 @@ Neither pandas nor polars is imported to find out whether something is a frame.
 from __future__ import annotations
 
 import os
+import sys
 import warnings
 from collections.abc import Iterator, Mapping, Sequence, Set
 from typing import Any
@@ -141,6 +142,17 @@ def refuse_weights(weight: NDArray[np.float64], start: int = 0) -> None:
             f"sample_weight must be finite and not negative; row {start + int(bad[0])} has "
             f"{weight[bad[0]]}"
         )
+
+
+def is_on_device(X: Any) -> bool:
+    """Whether X is a torch tensor, an array of CuPy, or rows that sum themselves.
+
+    torch and CuPy are recognised, and never imported for it: who has such an array has done so.
+    """
+    named = (("torch", "Tensor"), ("cupy", "ndarray"))
+    known = [getattr(sys.modules.get(module), name, None) for module, name in named]
+    made = any(kind is not None and isinstance(X, kind) for kind in known)
+    return made or callable(getattr(type(X), "summed", None))
 
 
 def refuse_non_finite(

@@ -33,7 +33,7 @@ from .mixture import Place, accumulate, responsibilities, softmax
 # One matrix product of :func:`pooled_sums` sums at most this many records.
 POOLED_PIECE = 510
 # Half the largest squared distance that counts there: exp(-600) is far from subnormal numbers.
-_DEEPEST = 600.0
+DEEPEST = 600.0
 
 
 @short_buffers()
@@ -150,7 +150,7 @@ def pooled_tile_rows(components: int, d: int) -> int:
 
 def raised(far: float) -> float:
     """What is added to ``-log t``, times t; ``far`` is at least every distance."""
-    return 0.5 * far**2 * math.exp(-_DEEPEST) * (1 + 2.0**-40)
+    return 0.5 * far**2 * math.exp(-DEEPEST) * (1 + 2.0**-40)
 
 
 def pooled_sums(
@@ -191,7 +191,7 @@ def pooled_sums(
             place(here, z)
             np.einsum("ij,ij->j", z, z, out=phi[d + 1])
             np.dot(linear, phi, out=share)  # -q / 2
-            np.clip(share, -_DEEPEST, 0.0, out=share)
+            np.clip(share, -DEEPEST, 0.0, out=share)
             np.exp(share, out=share)
             np.dot(weights, share, out=total)
             np.divide(lift, total, out=depth)

@@ -25,7 +25,7 @@ def query_of(d: int, k: int, rng: np.random.Generator, ball: bool) -> BoundedClu
 
 def borders(query: BoundedClusterQuery, n: int, rng: np.random.Generator) -> np.ndarray:
     """Records between centres, to the last bit, and outside the region."""
-    c = query._lattice_centres
+    c = query.lattice_centres
     a, b = c[rng.integers(len(c), size=n)], c[rng.integers(len(c), size=n)]
     unit = (a + b) / 2
     side = rng.standard_normal(unit.shape) * rng.choice([0, 1e-16, 1e-8, 0.3, 5], (n, 1))
@@ -59,9 +59,9 @@ def test_labels_are_those_of_exact_arithmetic(seed: int, d: int, ball: bool) -> 
     rng = np.random.default_rng(seed)
     query = query_of(d, 4, rng, ball)
     X = borders(query, 25, rng)
-    step = query._step
+    step = query.step
     y = np.trunc(query.region.to_unit(X, Scratch()) / step) * step
-    centres = [[Fraction(v) for v in row] for row in query._lattice_centres.tolist()]
+    centres = [[Fraction(v) for v in row] for row in query.lattice_centres.tolist()]
     counts = [0] * 4
     for row in y.tolist():
         point = [Fraction(v) for v in row]

@@ -84,12 +84,13 @@ class ClassQuery:
         return block_rows(self.sizes)
 
     @cached_property
-    def _logs(self) -> tuple[Array, Array]:
+    def logs(self) -> tuple[Array, Array]:
+        """Logarithms of weights and profiles."""
         return np.log(self.state.weights), np.log(self.state.profiles)
 
     def log_joint(self, X: Array, scratch: Scratch) -> Array:
         """Log joint probabilities (K, b) of class and record."""
-        weights, profiles = self._logs
+        weights, profiles = self.logs
         joint = profiles @ indicators(X, self.sizes, scratch)
         joint += weights[:, None]
         return np.asarray(joint)
@@ -127,7 +128,7 @@ class ClassQuery:
     @property
     def height(self) -> float:
         """No log joint probability is larger in size."""
-        weights, profiles = self._logs
+        weights, profiles = self.logs
         return float(np.max(np.abs(weights)) + len(self.sizes) * np.max(np.abs(profiles)))
 
     @property
@@ -147,7 +148,7 @@ class ClassQuery:
     def largest(self, low: Array, high: Array) -> Array:
         """Counts, and the log-likelihood of the least likely record."""
         k, p = self.state.profiles.shape
-        weights, profiles = (float(np.abs(part).max()) for part in self._logs)
+        weights, profiles = (float(np.abs(part).max()) for part in self.logs)
         likelihood = weights + len(self.sizes) * profiles + math.log(k)
         return np.append(np.ones(k * (1 + p)), likelihood)
 

@@ -248,8 +248,7 @@ class MixtureQuery:
     def __call__(self, block: Block, scratch: Scratch) -> MixtureSums:
         """Sum a block."""
         m, rows = self.mixture, block.X
-        k, d = m.means.shape
-        flat = m.background
+        k, flat = len(m.means), m.background
         if flat is not None:
             rows = flat.clamped(rows, scratch)
         if self.direct:
@@ -275,7 +274,11 @@ class MixtureQuery:
         sums, evidence = responsibility_sums(
             self.features, coefficients, rows, self.origin, block.weight, scratch
         )
-        sums = sums[:k]
+        return self.of_features(sums[:k], evidence)
+
+    def of_features(self, sums: Array, evidence: float) -> MixtureSums:
+        """The statistics, from sums (K, p) of responsibility times feature."""
+        d = len(self.origin)
         packed: Array | None = sums[:, d + 1 :]
         match self.features.kind:
             case "full":

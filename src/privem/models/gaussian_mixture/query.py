@@ -37,7 +37,7 @@ RECIPES: dict[str, tuple[str, str, str] | None] = {
 }
 
 # Tiles in a block.
-_TILES = 16
+TILES = 16
 # Differences are formed where products would widen the sensitivity by more than this.
 _WIDENING = 1e-3
 # Or to clip less, below so many records: noise leaves them less room.
@@ -108,12 +108,12 @@ class BoundedQuery:
         return self._pooled and not self.direct
 
     @property
-    def _wants_second(self) -> bool:
+    def wants_second(self) -> bool:
         """Whether second moments are released. Not to ask for them makes the rest sharper."""
         return not self._pooled or self.weights.w2 > 0
 
     @cached_property
-    def _evaluation(self) -> MixtureQuery:
+    def evaluation(self) -> MixtureQuery:
         """The mixture's log-density as a linear function of the features, about zero."""
         m = self.mixture
         k, d = m.means.shape
@@ -122,15 +122,16 @@ class BoundedQuery:
         return MixtureQuery(m, np.zeros(d))
 
     @cached_property
-    def _errors(self) -> MixtureRounding:
-        return MixtureRounding(self.mixture, self.region, self.weights, _TILES)
+    def errors(self) -> MixtureRounding:
+        """Bounds on floating-point errors."""
+        return MixtureRounding(self.mixture, self.region, self.weights, TILES)
 
     @cached_property
     def _error_by_products(self) -> float:
         if self._pooled:
-            return self._errors.pooled()
-        query = self._evaluation
-        return self._errors.by_products(query.features, query.coefficients, self.whitened)
+            return self.errors.pooled()
+        query = self.evaluation
+        return self.errors.by_products(query.features, query.coefficients, self.whitened)
 
     @cached_property
     def direct(self) -> bool:
@@ -151,8 +152,8 @@ class BoundedQuery:
         if self.direct:
             return differences_block_rows(d)
         if self._pooled:
-            return _TILES * pooled_tile_rows(components, d)
-        return _TILES * self._evaluation.features.tile_rows(components)
+            return TILES * pooled_tile_rows(components, d)
+        return TILES * self.evaluation.features.tile_rows(components)
 
     def __call__(self, block: Block, scratch: Scratch) -> BoundedSums:
         """Sum a block."""
@@ -162,9 +163,12 @@ class BoundedQuery:
             way = self._by_differences
         elif self.shared:
             way = self._by_pooling
-        count, total, second = way(block.X, weight, scratch)
+        return self.of_sums(*way(block.X, weight, scratch))
+
+    def of_sums(self, count: Array, total: Array, second: Array) -> BoundedSums:
+        """The statistic, from sums of g, g s u and g s u u'."""
         w = self.weights
-        second = w.w2 * second if self._wants_second else np.empty(0)
+        second = w.w2 * second if self.wants_second else np.empty(0)
         return BoundedSums(w.w0 * count, w.w1 * total, second)
 
     def _place(self, scratch: Scratch) -> Place:
@@ -177,11 +181,16 @@ class BoundedQuery:
 
         return place
 
+    @property
+    def kind(self) -> str:
+        """Of second moments, where differences are formed."""
+        return {"diag": "square", "spherical": "norm"}.get(self.mixture.covariance_type, "full")
+
     def _by_differences(
         self, rows: Array, weight: Array | None, scratch: Scratch
     ) -> tuple[Array, Array, Array]:
-        m, kind = self.mixture, {"diag": "square", "spherical": "norm"}
-        count, total, second = by_differences(
+        m = self.mixture
+        found = by_differences(
             m.means,
             m.whiteners,
             m.constants,
@@ -190,10 +199,16 @@ class BoundedQuery:
             self.weights.radius,
             CAP,
             weight,
-            kind.get(m.covariance_type, "full"),
+            self.kind,
             scratch,
         )
-        match m.covariance_type:
+        return self.of_differences(*found)
+
+    def of_differences(
+        self, count: Array, total: Array, second: Array
+    ) -> tuple[Array, Array, Array]:
+        """Sums as they are released, from those that differences give."""
+        match self.mixture.covariance_type:
             case "full":
                 return count, total, svec(second)
             case "tied":
@@ -204,23 +219,31 @@ class BoundedQuery:
     def _by_pooling(
         self, rows: Array, weight: Array | None, scratch: Scratch
     ) -> tuple[Array, Array, Array]:
-        m = self.mixture
-        means = m.means @ m.whiteners[0].T  # in whitened coordinates components are unit spheres
-        weights = m.weights / m.weights.max()
-        count, sums, pooled = pooled_sums(
-            means,
-            weights / weights.sum(),
-            self._errors.far,
+        found = pooled_sums(
+            *self.spheres,
+            self.errors.far,
             rows,
             self._place(scratch),
             self.weights.radius,
             weight,
-            self._wants_second,
+            self.wants_second,
             scratch,
         )
+        return self.of_pool(*found)
+
+    @property
+    def spheres(self) -> tuple[Array, Array]:
+        """Means and weights of the components in whitened coordinates, where they are spheres."""
+        m = self.mixture
+        weights = m.weights / m.weights.max()
+        return m.means @ m.whiteners[0].T, weights / weights.sum()
+
+    def of_pool(self, count: Array, sums: Array, pooled: Array) -> tuple[Array, Array, Array]:
+        """Sums as they are released, from those about the origin of whitened coordinates."""
+        means = self.spheres[0]
         zeroth, linear = sums[:, :1], sums[:, 1:]
         total = linear - zeroth * means
-        if not self._wants_second:
+        if not self.wants_second:
             return count, total, pooled
         cross = linear.T @ means
         return count, total, svec(pooled - cross - cross.T + (zeroth * means).T @ means)
@@ -228,18 +251,27 @@ class BoundedQuery:
     def _by_products(
         self, rows: Array, weight: Array | None, scratch: Scratch
     ) -> tuple[Array, Array, Array]:
-        query = self._evaluation
-        d = self.region.d
+        query = self.evaluation
         count, sums = by_products(
             query.features,
             query.coefficients,
             query.mixture.constants,
             rows,
             self._place(scratch),
-            self.weights.radius if self.whitened else math.inf,
+            self.radius,
             weight,
             scratch,
         )
+        return self.of_products(count, sums)
+
+    @property
+    def radius(self) -> float:
+        """Beyond which records count less."""
+        return self.weights.radius if self.whitened else math.inf
+
+    def of_products(self, count: Array, sums: Array) -> tuple[Array, Array, Array]:
+        """Sums as they are released, from those of the features."""
+        query, d = self.evaluation, self.region.d
         zeroth, linear, quadratic = sums[:, :1], sums[:, 1 : d + 1], sums[:, d + 1 :]
         means = query.mixture.means if self.whitened else np.zeros_like(linear)
         total = linear - zeroth * means
@@ -273,7 +305,7 @@ class BoundedQuery:
         """All numbers together, or apart; see :mod:`privem.blocks.sensitivity`."""
         components, d = self.mixture.means.shape
         shape, w = self.mixture.covariance_type, self.weights
-        parts = releases(self.recipe, shape, components, d, self._wants_second)
+        parts = releases(self.recipe, shape, components, d, self.wants_second)
         if RECIPES[self.recipe] is None:
             bound = w.l2(neighbours, shared=self._pooled) * self.cap_weight
             return [Group("moments", slice(0, parts[0][1]), bound)]
@@ -281,7 +313,7 @@ class BoundedQuery:
 
     def rounding(self, rows: float) -> float:
         """Bound on the floating-point error of the sum over records of total weight ``rows``."""
-        one = self._errors.by_differences() if self.direct else self._error_by_products
+        one = self.errors.by_differences() if self.direct else self._error_by_products
         return rows * one
 
     def check(self, d: int, private: bool) -> None:

@@ -95,7 +95,7 @@ class BoundedClusterQuery:
         return self.recipe == "whitened"
 
     @cached_property
-    def _step(self) -> float:
+    def step(self) -> float:
         """Lattice of coordinates and centres on which scores are exact.
 
         Which centre is nearest must not depend on rounding, and so on where in a block a record
@@ -106,9 +106,10 @@ class BoundedClusterQuery:
         return float(2.0 ** -((51 - math.ceil(math.log2(2 * self.region.d))) // 2))
 
     @cached_property
-    def _lattice_centres(self) -> Array:
+    def lattice_centres(self) -> Array:
+        """Centres on the lattice."""
         inside = self.region.inside(self.centres)
-        return np.asarray(np.rint(inside / self._step) * self._step)
+        return np.asarray(np.rint(inside / self.step) * self.step)
 
     def __call__(self, block: Block, scratch: Scratch) -> BoundedClusterSums:
         """Sum a block."""
@@ -118,7 +119,7 @@ class BoundedClusterQuery:
             return self._sums(x, weight, scratch)
 
     def _sums(self, x: Array, weight: Array | None, scratch: Scratch) -> BoundedClusterSums:
-        step, centres, w = self._step, self._lattice_centres, self.weights
+        step, centres, w = self.step, self.lattice_centres, self.weights
         x *= 1.0 / step
         np.trunc(x, out=x)  # towards the centre, so that no record leaves the region
         x *= step
@@ -130,7 +131,7 @@ class BoundedClusterQuery:
         count = w.w0 * member.sum(axis=1)
         if not self.local:
             return BoundedClusterSums(count, w.w1 * (member @ x.T), None)
-        # x - c, and its squared length, are exact: see _step.
+        # x - c, and its squared length, are exact: see step.
         x -= np.take(centres.T, label, axis=1, out=scratch.take("centre", x.shape), mode="clip")
         reach = self.spread * w.radius
         beyond = np.maximum(np.sqrt(distance) / reach, 1.0)
@@ -156,7 +157,7 @@ class BoundedClusterQuery:
     def rounding(self, rows: float) -> float:
         """Bound on the floating-point error of the sum over ``rows`` records.
 
-        Labels are exact (see ``_step``); what is left are the roundings of u and of the sums.
+        Labels are exact (see ``step``); what is left are the roundings of u and of the sums.
         """
         w, r = self.weights, self.weights.radius
         shift = gamma(self.region.d + 16) * r

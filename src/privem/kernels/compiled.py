@@ -1,0 +1,331 @@
+"""Sums by CUDA C++ that is compiled when it is first needed: ``sums.cu``.
+
+The kernel is made for one number of columns and components, so all that is added up stays in
+registers and every record is read once. CuPy compiles it (NVRTC). It is used where CuPy is
+installed, for rows on a CUDA device without weights, and where the sums fit the registers; its sums
+of a few thousand records are compared with those of the portable kernels first, and if they differ
+it is not used again; private sums are compared on made-up records. For private sums of full, diag
+and spherical mixtures in a box the kernel keeps to the error charged (``docs/proofs/device.md``).
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..linalg import Array
+from .mixture import Features
+from .tensors import Tensor, Tensors
+
+_KINDS = {"linear": 0, "square": 1, "norm": 2, "full": 3}
+_THREADS = 128
+# Numbers that a thread may add up. In float32 it may hold as many coefficients; in float64 a number
+# takes two registers, and coefficients are in shared memory.
+_MOST = 72
+# Fewer rows are not worth compiling for; and so many are compared.
+_WORTH, _COMPARED = 200_000, 8192
+# How far sums may be apart, relative to the largest of their kind.
+_APART = {True: 1e-4, False: 1e-10}
+
+_allowed = True
+_trusted: set[Shape] = set()
+_distrusted: set[Shape] = set()
+
+
+def allow(used: bool) -> None:
+    """Whether compiled kernels may be used; for measurements."""
+    global _allowed
+    _allowed = used
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What a kernel is compiled for."""
+
+    kind: str
+    d: int
+    k: int
+    hard: bool
+    single: bool
+    """Whether sums are formed in float32; only of rows of that type."""
+    short: bool
+    """Whether the rows are float32."""
+    bounded: bool = False
+
+    @property
+    def features(self) -> Features:
+        """Those of a record."""
+        return Features(self.kind, self.d)
+
+    @property
+    def sums(self) -> int:
+        """Numbers that are added up for each component."""
+        return self.features.size + self.bounded
+
+    @property
+    def lanes(self) -> int:
+        """Threads that share a record; zero if the sums do not fit."""
+        for lanes in (1, 2, 4, 8, 16, 32):
+            if -(-self.k // lanes) * self.sums <= _MOST:
+                # Constants of components that nobody has: not worth it.
+                return lanes if lanes <= max(1, 2 * self.k - 1) else 0
+        return 0
+
+    @property
+    def each(self) -> int:
+        """Components of a thread."""
+        return -(-self.k // self.lanes)
+
+    @property
+    def resident(self) -> int:
+        """Threads of a multiprocessor, by the registers that they need."""
+        sums = self.each * self.sums
+        numbers = sums + 3 * self.d + (sums if self.lanes > 1 and self.single else 0)
+        registers = min(255, numbers * (1 if self.single else 2) + 64)
+        return max(1, 65_536 // (registers * _THREADS)) * _THREADS
+
+    def source(self) -> str:
+        """The kernel's source."""
+        names = {
+            "D": self.d,
+            "K": self.k,
+            "P": self.features.size,
+            "LANES": self.lanes,
+            "KS": self.each,
+            "THREADS": _THREADS,
+            "MOST": self.resident,
+            "IN": "float" if self.short else "double",
+            "SHORT": int(self.short),
+            "T": "float" if self.single else "double",
+            "SINGLE": int(self.single),
+            "KIND": _KINDS[self.kind],
+            "HARD": int(self.hard),
+            "BOUNDED": int(self.bounded),
+        }
+        head = "".join(f"#define {name} {value}\n" for name, value in names.items())
+        return head + (Path(__file__).with_name("sums.cu")).read_text("utf-8")
+
+
+@cache
+def _module(shape: Shape, device: int) -> Any:
+    """The compiled kernel; ``None`` if it cannot be had."""
+    try:
+        import cupy
+    except ImportError:
+        return None
+    try:
+        with cupy.cuda.Device(device):
+            module = cupy.RawModule(code=shape.source(), options=("-std=c++17",))
+            module.get_function("sums")
+            return module
+    except Exception as problem:  # whatever a compiler may raise
+        warnings.warn(
+            f"the compiled kernel cannot be used ({type(problem).__name__}); torch sums instead",
+            RuntimeWarning,
+            stacklevel=2,
+        )
+        return None
+
+
+def _launched(
+    shape: Shape,
+    module: Any,
+    X: Tensor,
+    coefficients: Array,
+    constants: Mapping[str, Any],
+    torch: Any,
+) -> tuple[Tensor, Tensor]:
+    """Sums (parts, K, p) over groups of threads, and the likelihood (or inertia)."""
+    import cupy
+
+    dtype = torch.float32 if shape.single else torch.float64
+    lanes, each, size = shape.lanes, shape.each, shape.features.size
+    table = np.zeros((lanes * each, size))
+    table[:, 0] = -1e30  # components that nobody has
+    table[: shape.k] = coefficients
+    given = {"table": table, **constants}
+    put = {name: torch.tensor(v, dtype=dtype, device=X.device) for name, v in given.items()}
+    index = X.device.index if X.device.index is not None else torch.cuda.current_device()
+    processors = torch.cuda.get_device_properties(index).multi_processor_count
+    blocks = processors * (shape.resident // _THREADS)
+    threads, parts = blocks * _THREADS, 1 + shape.bounded
+    made = (parts, each * shape.sums, threads // lanes, lanes)
+    out = torch.empty(made, dtype=torch.float64, device=X.device)
+    evidence = torch.empty(threads, dtype=torch.float64, device=X.device)
+    stream = torch.cuda.current_stream(X.device)
+    with cupy.cuda.Device(index), cupy.cuda.ExternalStream(stream.cuda_stream) as ours:
+        for name, values in put.items():
+            there = module.get_global(name)
+            bytes_ = values.numel() * values.element_size()
+            source = cupy.cuda.UnownedMemory(values.data_ptr(), bytes_, values)
+            pointer = cupy.cuda.MemoryPointer(source, 0)
+            there.copy_from_device_async(pointer, bytes_, ours)
+        pointers = (X, put["table"], out, evidence)
+        module.get_function("sums")(
+            (blocks,),
+            (_THREADS,),
+            (*(np.uintp(tensor.data_ptr()) for tensor in pointers), np.int64(len(X))),
+        )
+    return out, evidence
+
+
+def _of_lanes(shape: Shape, sums: Array) -> Array:
+    """Sums (K, p), of which a thread has the components of its lane: (components p, lanes)."""
+    return sums.T.reshape(shape.lanes * shape.each, shape.sums)[: shape.k]
+
+
+def _exact(
+    shape: Shape, module: Any, X: Tensor, coefficients: Array, origin: Array, torch: Any
+) -> tuple[Array, float]:
+    rough = origin.astype(np.float32) if shape.single else origin
+    constants = {"middle": np.stack([rough, origin - rough])}
+    out, evidence = _launched(shape, module, X, coefficients, constants, torch)
+    return _of_lanes(shape, out[0].sum(1).cpu().numpy()), float(evidence.sum())
+
+
+Portable = Callable[[Tensors], tuple[Array, float]]
+
+
+def fused(
+    records: Tensors,
+    features: Features,
+    coefficients: Array,
+    origin: Array,
+    hard: bool,
+    portable: Portable,
+) -> tuple[Array, float] | None:
+    """Sums by the compiled kernel; ``None`` where it is not to be used.
+
+    ``portable`` sums the same of other records, for the comparison.
+    """
+    shape = Shape(
+        features.kind,
+        features.d,
+        len(coefficients),
+        hard,
+        records.work.dtype == records.work.torch.float32,
+        records.X.element_size() == 4,
+    )
+    module, X, torch = _usable(records, shape), records.X, records.work.torch
+    if module is None:
+        return None
+
+    def ours(some: Tensors) -> tuple[Array, float]:
+        return _exact(shape, module, some.X, coefficients, origin, torch)
+
+    few = Tensors(X[:_COMPARED], None, records.work)
+    return ours(records) if _trust(shape, ours, portable, few) else None
+
+
+@dataclass(frozen=True)
+class Box:
+    """Where records are pulled to: as :class:`privem.blocks.region.Region`, without a ball."""
+
+    centre: Array
+    scale: Array
+    limit: Array
+
+
+def bounded(
+    records: Tensors,
+    features: Features,
+    coefficients: Array,
+    constants: Array,
+    box: Box,
+    radius: float,
+    portable: Callable[[Tensors], tuple[Array, Array]],
+) -> tuple[Array, Array] | None:
+    """Sums (K,) of g and (K, p) of g s phi, as :func:`privem.kernels.mixture.by_products`.
+
+    ``None`` where the compiled kernel is not to be used.
+    """
+    size, k = features.size, len(coefficients)
+    short = records.X.element_size() == 4
+    shape = Shape(features.kind, features.d, k, False, False, short, True)
+    # One sum of 512 records is granted where tiles have as many.
+    if not np.isfinite(radius) or features.tile_rows(k) < 512:
+        return None
+    module, torch = _usable(records, shape), records.work.torch
+    if module is None:
+        return None
+    half = 0.5 * radius**2
+    far = np.zeros(1 + shape.lanes * shape.each)
+    far[0], far[1 : 1 + k] = half, constants
+    given = {"middle": np.stack([box.centre, 1.0 / box.scale]), "limit": box.limit, "far": far}
+
+    def ours(some: Tensors) -> tuple[Array, float]:
+        out, _ = _launched(shape, module, some.X, coefficients, given, torch)
+        return _of_lanes(shape, _collected(out[0], out[1], torch)), 0.0
+
+    def theirs(some: Tensors) -> tuple[Array, float]:
+        count, sums = portable(some)
+        return np.concatenate([sums / half, count[:, None]], axis=1), 0.0
+
+    # Made-up records: what is found here must not depend on the rows.
+    draw = torch.Generator(device=records.X.device).manual_seed(0)
+    form = {"dtype": records.X.dtype, "device": records.X.device, "generator": draw}
+    centre, reach = (records.work.put(v, records.X.dtype) for v in (box.centre, box.scale))
+    made = torch.randn((_COMPARED, features.d), **form) * (0.3 * reach) + centre
+    if not _trust(shape, ours, theirs, Tensors(made, None, records.work)):
+        return None
+    found, _ = ours(records)
+    return found[:, size], found[:, :size] * half
+
+
+def _collected(high: Tensor, low: Tensor, torch: Any) -> Array:
+    """Sums (p, threads, lanes) along the threads, with what their addition lost, by TwoSum."""
+    while high.shape[1] > 1:
+        half = high.shape[1] // 2
+        a, b = high[:, :half], high[:, half : 2 * half]
+        total = a + b
+        seen = total - a
+        lost = (a - (total - seen)) + (b - seen)
+        rest = low[:, :half] + low[:, half : 2 * half] + lost
+        high = torch.cat([total, high[:, 2 * half :]], 1)
+        low = torch.cat([rest, low[:, 2 * half :]], 1)
+    return np.asarray((high + low)[:, 0].cpu().numpy())
+
+
+def _usable(records: Tensors, shape: Shape) -> Any:
+    """The compiled kernel, if it is for such rows; else ``None``."""
+    X, torch = records.X, records.work.torch
+    wanted = X.device.type == "cuda" and records.weight is None and not records.streamed
+    if not (_allowed and wanted and X.is_contiguous()):
+        return None
+    if X.dtype not in (torch.float32, torch.float64) or (X.dtype != records.work.dtype) != (
+        shape.bounded and shape.short
+    ):
+        return None
+    if len(X) < _WORTH or X.data_ptr() % 16 or shape in _distrusted or not shape.lanes:
+        return None
+    return _module(shape, X.device.index or 0)
+
+
+def _trust(shape: Shape, ours: Portable, theirs: Portable, few: Tensors) -> bool:
+    """Whether the kernel's sums of a few records are torch's; found out once."""
+    if shape not in _trusted:
+        if not _agree(shape, ours(few), theirs(few)):
+            _distrusted.add(shape)
+            warnings.warn(
+                "the compiled kernel's sums differ from torch's; it is not used",
+                RuntimeWarning,
+                stacklevel=2,
+            )
+            return False
+        _trusted.add(shape)
+    return True
+
+
+def _agree(shape: Shape, ours: tuple[Array, float], theirs: tuple[Array, float]) -> bool:
+    apart = _APART[shape.single]
+    # Records half-way between two centres may go to either.
+    each = 2e-3 if shape.hard else apart
+    columns = np.abs(theirs[0]).max(axis=0) + 1e-300
+    close = np.abs(ours[0] - theirs[0]).max(axis=0) <= each * np.maximum(columns, _COMPARED / 100)
+    return bool(close.all()) and abs(ours[1] - theirs[1]) <= apart * max(abs(theirs[1]), _COMPARED)
