@@ -153,9 +153,9 @@ class Clock:
 
 def on_path(path: str) -> None:
     """Choose between the portable kernels and those that are compiled here."""
-    from privem.kernels import compiled
+    from privem.kernels import cuda
 
-    compiled.allow(path == "cuda")
+    cuda.allow(path == "cuda")
 
 
 def against_torch(rows: DeviceRows, query) -> float:
@@ -173,7 +173,6 @@ class Launches:
     """How often the compiled kernels ran, so that no figure is named after what was not used."""
 
     def __init__(self) -> None:
-        from privem.kernels import compiled
 
         self.count, launched = 0, compiled._launched
 

@@ -13,7 +13,7 @@ from collections.abc import Callable
 import numpy as np
 
 from ..linalg import Array
-from .compiled import Box, bounded
+from .cuda import Box, bounded
 from .mixture import Features
 from .tensor_mixture import (
     FeatureTile,

@@ -13,8 +13,8 @@ import pytest
 
 from privem.blocks.region import Region
 from privem.core import Scratch
-from privem.kernels import compiled
-from privem.kernels.compiled import Shape
+from privem.kernels import cuda as compiled
+from privem.kernels.cuda import Shape
 from privem.kernels.mixture import by_products, responsibility_sums
 from privem.models.gaussian_mixture.model import Mixture, MixtureQuery
 
