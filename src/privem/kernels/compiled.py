@@ -4,7 +4,7 @@ NumPy goes over a block once for each step: distances, the nearest, who belongs 
 pass in C (``c/nearest.c``) does all of it while a few records are in the first-level cache. It is
 an optional part: wheels for common platforms hold it, an installation from source compiles it where
 there is a C compiler, and everything works without it. A just-in-time compiler (numba) would add
-100 MB and a wait at the first fit for one loop of 300 lines; Cython would need a wheel per version
+200 MB and a wait at the first fit for one loop of 300 lines; Cython would need a wheel per version
 of Python. A plain library, called by ctypes, needs neither: one wheel per platform, and calls
 release the interpreter's lock.
 

@@ -49,8 +49,8 @@ typedef struct {
     double *work;                         /* privem_nearest_work() numbers */
 } Rows;
 
-#define TILE 64
-static int64_t tile(int64_t d) { return d > 16 ? 32 : TILE; }
+#define TILE 32
+static int64_t tile(int64_t d) { return d > 256 ? 8 : TILE; }
 
 /* Rows are padded to whole vectors of at most four numbers, and hold one number more. */
 static int64_t padded(int64_t d) { return d / 4 * 4 + 4; }
