@@ -39,7 +39,10 @@ clean:
 	touch $@
 
 # The version stands in the package.
-.venv/.installed-demo: .venv/.pip pyproject.toml src/privem/__init__.py
+# Compiled by the installation, where there is a C compiler.
+C := hatch_build.py $(wildcard src/privem/kernels/c/*.[ch])
+
+.venv/.installed-demo: .venv/.pip pyproject.toml src/privem/__init__.py $(C)
 	$(BIN)/python -m pip install -q -e ".[plot]"
 	touch $@
 
@@ -48,6 +51,6 @@ clean:
 	@if npm install --silent --no-save --prefix .venv axe-core@4.14.0; then touch $@; \
 	else echo "axe-core could not be installed: pages are not checked by it"; fi
 
-.venv/.installed-dev: .venv/.pip pyproject.toml src/privem/__init__.py
+.venv/.installed-dev: .venv/.pip pyproject.toml src/privem/__init__.py $(C)
 	$(BIN)/python -m pip install -q -e ".[all]" --group test --group check
 	touch $@ .venv/.installed-demo

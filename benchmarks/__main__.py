@@ -23,6 +23,7 @@ from .table import show  # noqa: E402
 
 NAMES = (
     "speed",
+    "kmeans",
     "border",
     "threads",
     "memory",

@@ -35,7 +35,7 @@ from .estimator.warnings import advise, advise_at_end, at_end, count_fit
 from .ledger import Asked, Entry, LedgerError, open_ledger
 from .local import OnDevices, Rounds
 from .meter import Meter, Statement
-from .parameters import BoundsNotFound, check_all_sizes
+from .parameters import BoundsNotFound, check_all_sizes, check_jobs
 from .run import Charge, Tape, run
 from .settings import FILE as SETTINGS_FILE
 from .settings import VARIABLE as CONFIG
@@ -72,6 +72,7 @@ def fit(estimator: Any, X: Any, y: Any, sample_weight: Any, groups: Any) -> None
                 raise ValueError(
                     "an exact fit (epsilon=None) has no finite cost that a ledger could be charged"
                 )
+            check_jobs(estimator.n_jobs)
             estimator._check_parameters()
             table = estimator._open_table(X, y, sample_weight, groups)
             # Tables that the model returns are of the same kind.

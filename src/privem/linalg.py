@@ -18,6 +18,7 @@ queries and plans compute are products of a few of them.
 
 from __future__ import annotations
 
+import ctypes
 import dataclasses
 import math
 from collections.abc import Callable, Iterator
@@ -28,6 +29,7 @@ from typing import Any, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg import cython_blas
 from scipy.linalg.blas import dtrmm
 from scipy.linalg.lapack import dtrtri
 
@@ -273,8 +275,46 @@ def whiten(whitener: Array, x: Array) -> Array:
     if whitener.ndim == 1:
         x *= whitener[:, None]
         return x
-    # x' is Fortran-ordered, so BLAS overwrites it without a copy: x' <- x' W'.
-    return np.asarray(dtrmm(1.0, whitener, x.T, side=1, lower=1, trans_a=1, overwrite_b=1)).T
+    d, b = x.shape
+    unlocked = _dtrmm()
+    if unlocked is None or not (x.flags.c_contiguous and x.dtype == np.float64 and x.size):
+        # x' is Fortran-ordered, so BLAS overwrites it without a copy: x' <- x' W'.
+        return np.asarray(dtrmm(1.0, whitener, x.T, side=1, lower=1, trans_a=1, overwrite_b=1)).T
+    # Read by columns, W and x are their own transposes.
+    matrix = np.ascontiguousarray(whitener, dtype=np.float64)
+    rows, columns, one = _by_reference(b, d)
+    at, out = matrix.ctypes.data, x.ctypes.data
+    unlocked(b"R", b"U", b"N", b"N", rows, columns, one, at, columns, out, rows)
+    return x
+
+
+@lru_cache(maxsize=64)
+def _by_reference(rows: int, columns: int) -> tuple[Any, Any, Any]:
+    """Numbers as BLAS takes them; kept, as making them takes longer than a small product."""
+    numbers = ctypes.c_int(rows), ctypes.c_int(columns), ctypes.c_double(1.0)
+    return ctypes.byref(numbers[0]), ctypes.byref(numbers[1]), ctypes.byref(numbers[2])
+
+
+@lru_cache(maxsize=1)
+def _dtrmm() -> Callable[..., None] | None:
+    """BLAS's triangular product without the interpreter's lock, which SciPy's own function holds.
+
+    So threads over blocks can whiten at the same time. SciPy exports the address of the routine for
+    Cython; where it is not as expected, there is none.
+    """
+    try:
+        capsule = cython_blas.__pyx_capi__["dtrmm"]
+        of, to = ctypes.pythonapi.PyCapsule_GetName, ctypes.pythonapi.PyCapsule_GetPointer
+        of.restype, of.argtypes = ctypes.c_char_p, [ctypes.py_object]
+        to.restype, to.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+        name = of(capsule)
+        if not name.startswith(b"void (char *, char *, char *, char *, int *, int *, "):
+            return None
+        return ctypes.CFUNCTYPE(None, *[ctypes.c_char_p] * 4, *[ctypes.c_void_p] * 7)(
+            to(capsule, name)
+        )
+    except (AttributeError, KeyError, ValueError):
+        return None
 
 
 def gamma(k: float) -> float:

@@ -45,6 +45,15 @@ def check_int(name: str, value: Any, low: int) -> int:
     return int(value)
 
 
+def check_jobs(n_jobs: Any) -> None:
+    """A number of threads, as scikit-learn counts them."""
+    if n_jobs is not None and check_int("n_jobs", n_jobs, -(2**31)) == 0:
+        raise ValueError(
+            "n_jobs=0 is no number of threads: give one, -1 for every core, -2 for every core but "
+            "one, or None for as many as BLAS may use"
+        )
+
+
 def check_samples(n_samples: Any) -> int:
     """How many records to draw."""
     try:

@@ -178,18 +178,30 @@ def one_blas_thread() -> AbstractContextManager[Any]:
     return limit
 
 
+@lru_cache(maxsize=1)
+def _cores() -> int:
+    """How many cores this process may use, the quota of a container included; as scikit-learn."""
+    from joblib import cpu_count
+
+    return int(cpu_count())
+
+
 def effective_threads(n_jobs: int | None) -> int:
     """How many threads ``n_jobs`` means: ``None`` is as many as BLAS may use, -1 every core.
 
+    As in scikit-learn, -2 is every core but one, and cores are those that the process may use.
     Following BLAS means that whoever pins it (``OMP_NUM_THREADS=1``, a joblib worker, a batch
     system) pins privem with the same knob.
     """
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    cores = cores or 1
+    if n_jobs is not None and n_jobs > 0:
+        return n_jobs
+    cores = _cores()
+    if hasattr(os, "sched_getaffinity"):  # may have changed since
+        cores = min(cores, len(os.sched_getaffinity(0)))
     if n_jobs is None:
         pools = [p["num_threads"] for p in _blas().info() if p["user_api"] == "blas"]
         return max(1, min(int(count) for count in (cores, *pools)))
-    return n_jobs if n_jobs > 0 else max(1, cores + 1 + n_jobs)
+    return max(1, cores + 1 + n_jobs)
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from ..estimator.warnings import advise, at_end, count_fit
 from ..fit import asking, entered, fund, limits, pay, settle
 from ..ground import PrivateFit
 from ..meter import Statement
-from ..parameters import check_all_sizes, check_float
+from ..parameters import check_all_sizes, check_float, check_jobs
 from ..run import Tape
 from .plan import Candidate, Selected, SelectionPlan
 from .result import Outcome, Selection, remembered
@@ -281,6 +281,7 @@ def _check_parameters(models: Sequence[Any], X: Any) -> None:
         )
     for model in models:
         check_all_sizes(model.get_params(deep=False))
+        check_jobs(model.n_jobs)
         model._check_parameters()
         if model._terms().noise != "gaussian":
             raise ValueError(

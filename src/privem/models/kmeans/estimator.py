@@ -25,7 +25,7 @@ from ...estimator.inits import given_centres, row_centres
 from ...estimator.verbose import Verbose, verbose_lloyd, watching
 from ...estimator.warnings import advise, advise_at_end, say_alike, say_lost
 from ...ground import PrivateFit
-from ...kernels.nearest import nearest
+from ...kernels.compiled import nearest_labels
 from ...linalg import Array
 from ...parameters import check_float, check_int, check_one_start, check_option
 from ...report.shapes import Shapes
@@ -212,11 +212,11 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Es
     def _assign(self, block: Block, scratch: Scratch) -> tuple[NDArray[np.int32], float]:
         """Labels and inertia of a block; distances from differences, so that no digits are lost."""
         origin = self.cluster_centers_.mean(axis=0)
-        _, label, _ = nearest(block.X, origin, self.cluster_centers_ - origin, scratch)
+        label = nearest_labels(block.X, origin, self.cluster_centers_ - origin, scratch)
         away = block.X - self.cluster_centers_[label]
         squares = np.einsum("ij,ij->i", away, away)
         inertia = squares.sum() if block.weight is None else squares @ block.weight
-        return label.astype(np.int32), float(inertia)
+        return label, float(inertia)
 
     def fit_predict(
         self, X: Any, y: Any = None, sample_weight: Any = None, *, groups: Any = None

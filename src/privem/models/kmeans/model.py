@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +17,8 @@ from ...blocks.sensitivity import MomentWeights
 from ...blocks.shrinkage import clip_radius, consistency, james_stein
 from ...core import Block, Release, Scratch
 from ...ground import Ground
-from ...kernels.nearest import nearest, nearest_block_rows
+from ...kernels.compiled import NearestPass, available
+from ...kernels.nearest import nearest, nearest_block_rows, nearest_sums, sums_block_rows
 from ...linalg import Array, svec
 from .query import BoundedClusterQuery, BoundedClusterSums, whitened_weights
 
@@ -54,20 +56,33 @@ class NearestQuery:
     @property
     def block_rows(self) -> int:
         """Rows per call."""
-        return nearest_block_rows(len(self.origin), len(self.clusters.centres))
+        rows = nearest_block_rows if self.second_moments else sums_block_rows
+        return rows(len(self.origin), len(self.clusters.centres))
+
+    @cached_property
+    def _centres(self) -> Array:
+        return np.asarray(self.clusters.centres - self.origin)
+
+    @cached_property
+    def _compiled(self) -> NearestPass | None:
+        return NearestPass(self.origin, self._centres) if available() else None
 
     def __call__(self, block: Block, scratch: Scratch) -> ClusterSums:
         """Sum a block."""
-        centres = self.clusters.centres - self.origin
+        if not self.second_moments:
+            found = self._compiled and self._compiled(block.X, block.weight, scratch)
+            count, total, inertia = found or nearest_sums(
+                block.X, self.origin, self._centres, block.weight, scratch
+            )
+            return ClusterSums(count, total, np.asarray(inertia))
+        centres = self._centres
         x, label, distance = nearest(block.X, self.origin, centres, scratch)
         weight = np.ones(len(label)) if block.weight is None else block.weight
         member = scratch.take("member", (len(centres), len(label)))
         np.equal(np.arange(len(centres))[:, None], label, out=member, casting="unsafe")
         if block.weight is not None:
             member *= weight
-        second = None
-        if self.second_moments:
-            second = _second_moments(x, label, block.weight, len(centres))
+        second = _second_moments(x, label, block.weight, len(centres))
         return ClusterSums(member.sum(axis=1), member @ x.T, np.asarray(distance @ weight), second)
 
     def check(self, d: int, private: bool) -> None:
@@ -75,7 +90,8 @@ class NearestQuery:
         conditions.shaped((d,), self.origin)
         conditions.table(self.clusters.centres, d)
         k = len(self.clusters.centres)
-        conditions.held(k, self.block_rows, k * (1 + d + d * d * self.second_moments) + 1)
+        rows = nearest_block_rows(d, k)
+        conditions.held(k, rows, k * (1 + d + d * d * self.second_moments) + 1)
 
     def largest(self, low: Array, high: Array) -> Array:
         """Counts, distances from the origin, the squared distance from a centre, products."""

@@ -22,7 +22,13 @@ from ...blocks import conditions
 from ...blocks.region import Region
 from ...blocks.sensitivity import MomentWeights, apart, capped, check_bounded, groups_apart
 from ...core import Block, Group, Scratch
-from ...kernels.nearest import nearest_block_rows, nearest_centre
+from ...kernels.compiled import NearestPass, available
+from ...kernels.nearest import (
+    nearest_block_rows,
+    nearest_centre,
+    piece_rows,
+    sums_block_rows,
+)
 from ...linalg import Array, gamma, short_buffers
 
 # Recipes by name, and the kind of their noise.
@@ -87,7 +93,7 @@ class BoundedClusterQuery:
     @property
     def block_rows(self) -> int:
         """Rows per call."""
-        return nearest_block_rows(self.region.d, len(self.centres))
+        return sums_block_rows(self.region.d, len(self.centres))
 
     @cached_property
     def local(self) -> bool:
@@ -111,15 +117,43 @@ class BoundedClusterQuery:
         inside = self.region.inside(self.centres)
         return np.asarray(np.rint(inside / self.step) * self.step)
 
+    @cached_property
+    def _compiled(self) -> NearestPass | None:
+        if not available():
+            return None
+        region, spread = self.region, self.spread if self.local else 0.0
+        sides = (1.0 / region.scale, -region.limit, region.limit)
+        unit = (*sides, region.ball, self.step, spread, self.weights.radius)
+        return NearestPass(region.centre, self.lattice_centres, unit)
+
     def __call__(self, block: Block, scratch: Scratch) -> BoundedClusterSums:
         """Sum a block."""
-        x = self.region.to_unit(block.X, scratch).T
-        weight = capped(block.weight, self.cap_weight, len(block.X))
-        with short_buffers():
-            return self._sums(x, weight, scratch)
+        weight, w = capped(block.weight, self.cap_weight, len(block.X)), self.weights
+        found = self._compiled and self._compiled(block.X, weight, scratch)
+        if not found:
+            found = self._by_pieces(block.X, weight, scratch)
+        count, total, square = found
+        released = np.asarray([w.w2 * square]) if self.local else None
+        return BoundedClusterSums(w.w0 * count, w.w1 * total, released)
 
-    def _sums(self, x: Array, weight: Array | None, scratch: Scratch) -> BoundedClusterSums:
-        step, centres, w = self.step, self.lattice_centres, self.weights
+    def _by_pieces(
+        self, rows: Array, weight: Array | None, scratch: Scratch
+    ) -> tuple[Array, Array, float]:
+        k, d = self.centres.shape
+        size = piece_rows(d, k)
+        count, total, square = np.zeros(k), np.zeros((k, d)), 0.0
+        for start in range(0, len(rows), size):
+            x = self.region.to_unit(rows[start : start + size], scratch).T
+            here = None if weight is None else weight[start : start + size]
+            with short_buffers():
+                piece = self._sums(x, here, scratch)
+            count += piece[0]
+            total += piece[1]
+            square += piece[2]
+        return count, total, square
+
+    def _sums(self, x: Array, weight: Array | None, scratch: Scratch) -> tuple[Array, Array, float]:
+        step, centres = self.step, self.lattice_centres
         x *= 1.0 / step
         np.trunc(x, out=x)  # towards the centre, so that no record leaves the region
         x *= step
@@ -128,17 +162,17 @@ class BoundedClusterQuery:
         np.equal(np.arange(len(centres))[:, None], label, out=member, casting="unsafe")
         if weight is not None:
             member *= weight
-        count = w.w0 * member.sum(axis=1)
+        count = member.sum(axis=1)
         if not self.local:
-            return BoundedClusterSums(count, w.w1 * (member @ x.T), None)
+            return count, member @ x.T, 0.0
         # x - c, and its squared length, are exact: see step.
         x -= np.take(centres.T, label, axis=1, out=scratch.take("centre", x.shape), mode="clip")
-        reach = self.spread * w.radius
+        reach = self.spread * self.weights.radius
         beyond = np.maximum(np.sqrt(distance) / reach, 1.0)
         x *= np.divide(1.0 / self.spread, beyond, out=beyond)
         square = np.minimum(distance, reach**2) / self.spread**2
         total = square.sum() if weight is None else square @ weight
-        return BoundedClusterSums(count, w.w1 * (member @ x.T), np.asarray([w.w2 * float(total)]))
+        return count, member @ x.T, float(total)
 
     def groups(self, neighbours: str) -> list[Group]:
         """Sensitivities: above for one group; apart as in :mod:`privem.blocks.sensitivity`."""
@@ -157,12 +191,15 @@ class BoundedClusterQuery:
     def rounding(self, rows: float) -> float:
         """Bound on the floating-point error of the sum over ``rows`` records.
 
-        Labels are exact (see ``step``); what is left are the roundings of u and of the sums.
+        Labels are exact (see ``step``); what is left are the roundings of u and of the sums. These
+        are made in pieces, so that no number passes through more than ``nearest_block_rows``
+        additions in a block, compiled or not (docs/proofs/release.md, section 5).
         """
         w, r = self.weights, self.weights.radius
         shift = gamma(self.region.d + 16) * r
         moved = w.w1 * shift + w.w2 * (2 * r * shift + shift**2)
-        sums = gamma(self.block_rows + 64) * (math.sqrt(w.bound) + moved)
+        depth = nearest_block_rows(self.region.d, len(self.centres))
+        sums = gamma(depth + 64) * (math.sqrt(w.bound) + moved)
         return rows * (moved + sums)
 
     def check(self, d: int, private: bool) -> None:
@@ -173,4 +210,4 @@ class BoundedClusterQuery:
         check_bounded(self.region, self.weights, self.cap_weight, d, not self.local)
         conditions.need((self.region.limit <= 1).all())
         k = len(self.centres)
-        conditions.held(k, self.block_rows, k * (2 + d))
+        conditions.held(k, nearest_block_rows(d, k), k * (2 + d))

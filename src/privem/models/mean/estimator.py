@@ -21,7 +21,7 @@ from ...ground import Preamble
 from ...linalg import Array
 from ...local import Crowd
 from ...meter import Statement
-from ...parameters import check_float, check_int, check_option, check_sizes
+from ...parameters import check_float, check_jobs, check_option, check_sizes
 
 _METHODS = ("auto", "theorem 2", "lemma 1")
 
@@ -172,8 +172,7 @@ def private_mean(
     failure = check_float("failure", failure, 0.0, strict=True)
     if not 1e-300 <= failure < 1:
         raise ValueError(f"failure is a probability from 1e-300 to below 1, got {failure}")
-    if n_jobs is not None:
-        check_int("n_jobs", n_jobs, -(2**31))
+    check_jobs(n_jobs)
     relation = "replace-one" if trust == "local" else neighbours
     known = {"clip": "gaussian", "laplace": "laplace"}
     terms = Terms.check(epsilon, delta, accountant, relation, "auto", known, max_rows=max_rows)
