@@ -195,7 +195,7 @@ def test_private_labels_are_the_same_to_the_last_bit(recipe: str, ball: bool) ->
     rng = np.random.default_rng(3)
     for d, k in SHAPES:
         query = bounded(d, k, rng, recipe, ball)
-        c = query._lattice_centres
+        c = query.lattice_centres
         between = (c[rng.integers(k, size=700)] + c[rng.integers(k, size=700)]) / 2
         side = rng.standard_normal(between.shape) * rng.choice([0, 1e-16, 1e-8, 0.3, 5], (700, 1))
         X = query.region.to_data(between + side)
