@@ -35,6 +35,7 @@ NAMES = (
     "federation_masked",
     "federation_flower",
     "robust",
+    "dask",
     "ledger",
 )
 

@@ -7,6 +7,7 @@ import threading
 import time
 from contextlib import contextmanager
 from copy import deepcopy
+from dataclasses import dataclass
 from types import SimpleNamespace
 
 import numpy as np
@@ -15,11 +16,14 @@ import pytest
 
 import privem.fit
 from privem import GaussianMixture, KMeans, Ledger, RegressionMixture, private_mean, select
-from privem.data import Policy, open_table
+from privem.core import Stage
+from privem.data import ArrayRows, Policy, open_table
+from privem.data.partitions import Sums
 from privem.federation import Party
 from privem.ledger import Budget
 from privem.linalg import ravel
 from privem.noise import sampler
+from privem.noise.exact import Exact
 from privem.run import Record, Recorded, run
 
 from ..examples import every_model, exact, fit, learned, private
@@ -320,6 +324,38 @@ def test_rows_are_read_where_they_are_summed(two, tmp_path):
     halves = [in_pieces(rows=3000)[:1500], in_pieces(rows=3000)[1500:]]
     shared = open_table(da.concatenate(halves), policy=policy).elsewhere.parts
     assert not any(isinstance(part, bytes) for part in shared)
+
+
+@dataclass(frozen=True)
+class Count:
+    n: float
+
+
+@dataclass(frozen=True)
+class Counting:
+    """How many records lie in a cell of a random partition."""
+
+    cell: SimpleNamespace
+    block_rows: int = 100
+
+    def __call__(self, block, scratch):
+        return Count(float(len(block.X)))
+
+
+def test_every_record_lies_in_one_cell_of_a_random_partition(here):
+    """In the same one in every pass, and not in that of its place in another partition."""
+    source = open_table(in_pieces(), policy=Policy("x")).source()
+    stages = [Stage(Counting(SimpleNamespace(index=i, count=3)), Exact()) for i in range(3)]
+    first, again = ([source.release(s).statistics.n for s in stages] for _ in range(2))
+    assert first == again
+    assert sum(first) == 3000
+    assert all(850 < n < 1150 for n in first)  # six standard deviations
+    same = np.zeros((3000, 1))
+    cells = [
+        Sums(stages[0].query, False, b"key")(ArrayRows(same), number).value().n
+        for number in range(8)
+    ]
+    assert len(set(cells)) > 1
 
 
 class Killer(threading.Thread):
