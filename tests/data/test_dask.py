@@ -5,7 +5,7 @@ import re
 import signal
 import threading
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from copy import deepcopy
 from dataclasses import dataclass
 from types import SimpleNamespace
@@ -80,14 +80,17 @@ def seeded(seed=0):
         yield
 
 
-def released(model, *data, **more):
-    """Everything a fit releases, to the last bit."""
+def released(model, *data, each=lambda: None):
+    """Everything a fit releases, to the last bit; ``each`` is called when something is."""
     seen = []
-    model._watch = lambda stage, release: seen.append(
-        (stage.name, ravel(release.statistics).tobytes())
-    )
+
+    def watch(stage, release):
+        seen.append((stage.name, ravel(release.statistics).tobytes()))
+        each()
+
+    model._watch = watch
     with seeded():
-        fit(model, *data, **more)
+        fit(model, *data)
     return seen
 
 
@@ -359,20 +362,23 @@ def test_every_record_lies_in_one_cell_of_a_random_partition(here):
 
 
 class Killer(threading.Thread):
-    """Kills workers at random, as soon as there is one."""
+    """Kills a worker at a random moment after something was released: the next sum is under way."""
 
     def __init__(self, cluster, kills):
         super().__init__()
         self.cluster, self.kills, self.done = cluster, kills, 0
-        self.rng = np.random.default_rng(kills)
+        self.rng, self.released = np.random.default_rng(kills), threading.Event()
 
     def run(self):
         while self.done < self.kills:
-            time.sleep(self.rng.uniform(0.05, 0.4))
+            self.released.wait()
+            self.released.clear()
+            time.sleep(self.rng.uniform(0.0, 0.1))
             alive = [nanny.pid for nanny in self.cluster.workers.values() if nanny.pid]
             if alive:
-                os.kill(alive[self.rng.integers(len(alive))], signal.SIGKILL)
-                self.done += 1
+                with suppress(ProcessLookupError):  # it is being replaced
+                    os.kill(alive[self.rng.integers(len(alive))], signal.SIGKILL)
+                    self.done += 1
 
 
 @pytest.mark.parametrize("kills", [10, pytest.param(50, marks=pytest.mark.slow)])
@@ -393,11 +399,12 @@ def test_killed_workers_change_nothing(two, kills, tmp_path):
         killer.start()
         try:
             while killer.is_alive():
-                assert released(model, pieces) == expected
+                assert released(model, pieces, each=killer.released.set) == expected
                 fits += 1
         finally:
-            killer.kills = 0
+            killer.kills, done = 0, killer.done
+            killer.released.set()
             killer.join()
-        assert killer.done == kills
+        assert done == kills
         assert len(ledger.history()) == fits
         assert {entry.state for entry in ledger.history()} == {"released"}
