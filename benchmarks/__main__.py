@@ -36,6 +36,7 @@ NAMES = (
     "federation_masked",
     "federation_flower",
     "robust",
+    "dask",
     "ledger",
 )
 

@@ -318,10 +318,10 @@ def _(folder):
         yield lambda form=form: KMeans(2, epsilon=None).fit(form(with_value(np.nan)))
 
 
-@case("a dask array")
+@case("a dask bag")
 def _(folder):
-    # A stand-in, as dask need not be installed; tests/data/test_kinds.py tries dask itself.
-    yield from each(type("Array", (), {"__module__": "dask.array.core", "blocks": None})())
+    # A stand-in, as dask need not be installed; tests/data/test_dask.py tries dask itself.
+    yield from each(type("Bag", (), {"__module__": "dask.bag.core", "blocks": None})())
 
 
 @case("a dict")

@@ -14,6 +14,7 @@ from privem.linalg import (
     RunningSum,
     add,
     floor_eigenvalues,
+    gamma,
     invert_cholesky,
     leaves,
     ravel,
@@ -67,12 +68,37 @@ def test_running_sum_errs_by_a_few_units_of_the_last_place_plus_second_order(val
     assert abs(running.value().count[0] - exact) <= bound
 
 
+@given(st.lists(numbers, min_size=1, max_size=40), st.data())
+def test_totals_merged_in_any_tree_err_by_no_more(values, data):
+    """Parts of any size, empty ones too, merged in any order: release.md, section 3, item 7."""
+    parts = []
+    for value in values:
+        if not parts or data.draw(st.booleans()):
+            parts += [RunningSum(), RunningSum()]
+        parts[data.draw(st.integers(0, len(parts) - 1))].add(Pair(np.array([value])))
+    while len(parts) > 1:
+        other = parts.pop(data.draw(st.integers(0, len(parts) - 1)))
+        before = other.value()
+        parts[data.draw(st.integers(0, len(parts) - 1))].merge(other)
+        assert (before is None) == (other.value() is None)
+        assert before is None or before.count[0] == other.value().count[0]
+    exact = float(sum(Fraction(v) for v in values))
+    size, u = math.fsum(abs(v) for v in values), 2.0**-53
+    # The bound as it is charged, but for the rounding of `exact` itself.
+    bound = 2 * u * abs(exact) + gamma(len(values)) ** 2 * size
+    assert abs(parts[0].value().count[0] - exact) <= bound
+
+
 def test_an_infinite_sum_stays_infinite_and_an_empty_one_is_none():
     running = RunningSum()
     assert running.value() is None
     for value in (np.inf, 1.0, 2.0):
         running.add(Pair(np.array([value])))
     assert running.value().count[0] == np.inf
+    merged = RunningSum()
+    for total in (running, RunningSum(), running):
+        merged.merge(total)
+    assert merged.value().count[0] == np.inf
 
 
 def test_short_buffers_change_how_fast_a_pass_is_and_nothing_else() -> None:

@@ -36,6 +36,7 @@ from scipy.linalg.lapack import dtrtri
 Array = NDArray[np.float64]
 T = TypeVar("T")
 U = 2.0**-53
+_NOTHING = np.empty(0)
 SMALLEST, LARGEST = 2.0**-100, 2.0**100
 
 
@@ -89,7 +90,7 @@ class RunningSum(Generic[T]):
     The result is as if the block sums had been added in twice the precision and rounded once. So
     the number and order of blocks does not matter to the last few bits, and the error bound of a
     private release (``docs/proofs/release.md``, section 3) holds however the work was split over
-    threads.
+    threads, or over machines whose totals are merged.
 
     Examples
     --------
@@ -111,7 +112,8 @@ class RunningSum(Generic[T]):
     def add(self, item: T) -> None:
         """Add one block's statistic."""
         if self._like is None:
-            self._like = item
+            # Its numbers are not kept: a total that travels is not to hold them a third time.
+            self._like = map_leaves(lambda leaf: _NOTHING, item)
             self._sums = [
                 (name, np.array(leaf), np.zeros(leaf.shape)) for name, leaf in leaves(item).items()
             ]
@@ -119,13 +121,20 @@ class RunningSum(Generic[T]):
         # Written out on plain arrays: this runs once per block, beside a kernel of microseconds.
         with np.errstate(invalid="ignore"):
             for name, high, low in self._sums:
-                leaf = getattr(item, name)
-                total = high + leaf
-                seen = total - high
-                error = (high - (total - seen)) + (leaf - seen)
-                # An infinite sum has no rounding error to speak of: keep the infinity.
-                low += error if np.isfinite(error).all() else np.where(np.isfinite(total), error, 0)
-                high[...] = total
+                low += _carried(high, getattr(item, name))
+
+    def merge(self, other: RunningSum[T]) -> None:
+        """Add the total of other blocks, with the rounding errors that it keeps track of."""
+        if self._like is None or other._like is None:
+            self._like = self._like if other._like is None else other._like
+            self._sums = self._sums or [
+                (name, high.copy(), low.copy()) for name, high, low in other._sums
+            ]
+            return
+        with np.errstate(invalid="ignore"):
+            for (_, high, low), (_, more, rest) in zip(self._sums, other._sums, strict=True):
+                low += rest
+                low += _carried(high, more)
 
     def value(self) -> T | None:
         """The total so far; ``None`` before the first block."""
@@ -133,6 +142,16 @@ class RunningSum(Generic[T]):
             return None
         sums = {name: high + low for name, high, low in self._sums}
         return dataclasses.replace(self._like, **sums)  # type: ignore[type-var]
+
+
+def _carried(high: Array, more: Array) -> Array:
+    """Add to a sum in place; what the addition has rounded off."""
+    total = high + more
+    seen = total - high
+    error: Array = (high - (total - seen)) + (more - seen)
+    high[...] = total
+    # An infinite sum has no rounding error to speak of: keep the infinity.
+    return error if np.isfinite(error).all() else np.where(np.isfinite(total), error, 0)
 
 
 @contextmanager

@@ -68,13 +68,6 @@ def test_dask_is_refused_with_advice(attempt):
         list(everywhere(stand_in("Array")))[attempt]()
 
 
-def test_dask_itself_is_refused_with_advice():
-    array = pytest.importorskip("dask.array")
-    for attempt in everywhere(array.from_array(X, chunks=100)):
-        with pytest.raises(TypeError, match=r"X\.compute\(\)"):
-            attempt()
-
-
 @pytest.mark.parametrize(
     ("make", "words"),
     [

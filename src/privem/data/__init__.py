@@ -1,5 +1,6 @@
 """Where rows come from: arrays, frames, files and others; summed in blocks, never read whole."""
 
+from . import dask as dask
 from . import kinds as kinds
 from .categories import read_table
 from .device import rows_on

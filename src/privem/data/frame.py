@@ -113,7 +113,7 @@ def numeric(frame: Any) -> tuple[Any, list[str]]:
     converted = {}
     dtypes = list(frame.dtypes)
     for j, dtype in enumerate(dtypes):
-        if _is_number(dtype):
+        if is_number(dtype):
             continue
         values = _numbers(frame, j, dtype)
         if values is None:
@@ -135,7 +135,8 @@ def without_column(frame: Any, name: str, argument: str) -> tuple[Any, Any]:
     return frame.drop(name) if is_polars(frame) else frame.drop(columns=[name]), frame[name]
 
 
-def _is_number(dtype: Any) -> bool:
+def is_number(dtype: Any) -> bool:
+    """Whether a column of this type holds numbers or yes and no."""
     if hasattr(dtype, "is_numeric"):  # polars
         return bool(dtype.is_numeric()) or str(dtype) == "Boolean"
     return getattr(dtype, "kind", "O") in "fiub" and not getattr(dtype, "ordered", False)

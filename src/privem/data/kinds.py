@@ -311,7 +311,7 @@ def _held(rows: Any, policy: Policy, names: Sequence[str] | None) -> Table:
         None if names is None or not policy.target else str(names[-1]),
     )
     if policy.fitted and policy.schema is None:
-        _refuse_other_columns(table, policy)
+        refuse_other_columns(table, policy)
     if policy.private:
         schema = policy.schema
         said = CONTAINS_NAN if schema is None else undeclared_gap(schema.columns)
@@ -360,7 +360,7 @@ def _read_once(rows: Any) -> None:
             np.asarray(block.X, dtype=np.float64)
 
 
-def _refuse_other_columns(table: Table, policy: Policy) -> None:
+def refuse_other_columns(table: Table, policy: Policy) -> None:
     """Raise if columns are not as many as in the fit or, where they have names, not the same."""
     expected = policy.estimator.n_features_in_
     if table.n_features != expected:

@@ -18,7 +18,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import AbstractContextManager
+from contextlib import contextmanager, nullcontext
 from contextvars import copy_context
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
@@ -172,10 +172,26 @@ def _blas() -> ThreadpoolController:
     return ThreadpoolController()
 
 
-def one_blas_thread() -> AbstractContextManager[Any]:
-    """Hold BLAS to one thread: the threads are ours, and small matrices are slower with more."""
-    limit: AbstractContextManager[Any] = _blas().limit(limits=1, user_api="blas")
-    return limit
+@contextmanager
+def one_blas_thread() -> Iterator[None]:
+    """Hold BLAS to one thread: the threads are ours, and small matrices are slower with more.
+
+    The setting belongs to the process: it is given back when nobody needs it any more, so that a
+    worker of a cluster that sums two partitions at once sums both in the same way.
+    """
+    with _holding:
+        _held.append(_held[0] if _held else _blas().limit(limits=1, user_api="blas"))
+    try:
+        yield
+    finally:
+        with _holding:
+            limit = _held.pop()
+            if not _held:
+                limit.restore_original_limits()
+
+
+_held: list[Any] = []  # the limit, once for each who needs it
+_holding = threading.Lock()
 
 
 @lru_cache(maxsize=1)
@@ -257,14 +273,9 @@ class LocalSource:
 
     def release(self, stage: Stage) -> Release[Any]:
         """Sum the stage's query over all rows, apply its noise, publish."""
-        query = stage.query
-        if stage.noise.private:
-            with quietly():
-                return stage.noise.release(query, self.total(query, private=True))
-        value = self._sum(query, query)
-        if value is None:
-            raise ValueError("Found array with 0 sample(s): there are no rows to fit")
-        return stage.noise.release(query, value)
+        query, private = stage.query, stage.noise.private
+        with quietly() if private else nullcontext():
+            return publish(stage, self.partial(query, private), self.rows.n_features)
 
     def total(self, query: Any, private: bool) -> Any:
         """The sum of a query, without noise; over no rows it is zero. Secret.
@@ -272,28 +283,49 @@ class LocalSource:
         ``private``: records that contribute anything but finite numbers are left out.
         """
         with quietly():
-            value = self._sum(query, query)
-            # What is not finite stays so, whatever is added: one look at the end is enough.
-            if private and value is not None and not is_finite(value):
-                value = self._sum(query, finite_sums(query))
-            if value is None:
-                # No rows is nothing special to a private fit: the sum over none is zero.
-                value = query(Block(np.empty((0, self.rows.n_features))), Scratch())
-        return value
+            value = self.partial(query, private).value()
+            return _none(query, self.rows.n_features) if value is None else value
 
-    def _sum(self, query: Any, function: Callable[[Block, Scratch], Any]) -> Any:
-        """The sum of the function over the blocks that the query looks at; ``None`` if none are."""
+    def partial(self, query: Any, private: bool) -> RunningSum[Any]:
+        """The same, to be merged with those of other rows; empty if there are no rows. Secret."""
+        total = self._sum(query, query)
+        # What is not finite stays so, whatever is added: one look at the end is enough.
+        if private and not ((value := total.value()) is None or is_finite(value)):
+            total = self._sum(query, finite_sums(query))
+        return total
+
+    def _sum(self, query: Any, function: Callable[[Block, Scratch], Any]) -> RunningSum[Any]:
+        """The sum of the function over the blocks that the query looks at."""
         total, rows = RunningSum[Any](), self._view(query)
         # Rows on an accelerator may sum the query where they are.
         if function is query and (summed := getattr(rows, "summed", None)) is not None:
             value = summed(query)
             if value is not None:
-                return value
+                total.add(value)
+                return total
         viewed = replace(self, rows=rows)
         least = getattr(query, "least_rows", _FEWEST)
         for part in viewed.each(function, query.block_rows, least):
             total.add(part)
-        return total.value()
+        return total
+
+
+def publish(stage: Stage, total: RunningSum[Any], n_features: int) -> Release[Any]:
+    """The release of a sum over all rows, wherever they were summed; over none it is zero.
+
+    No rows is nothing special to a private fit.
+    """
+    value = total.value()
+    if value is None and not stage.noise.private:
+        raise ValueError("Found array with 0 sample(s): there are no rows to fit")
+    return stage.noise.release(
+        stage.query, _none(stage.query, n_features) if value is None else value
+    )
+
+
+def _none(query: Any, n_features: int) -> Any:
+    """The sum over no rows."""
+    return query(Block(np.empty((0, n_features))), Scratch())
 
 
 def map_blocks(

@@ -216,6 +216,16 @@ class Table:
             return source
         return ListedSource(source, self.texts, None if owned is None else owned.owner)
 
+    def any(self, function: Callable[[Block, Scratch], bool], n_jobs: int | None) -> bool:
+        """Whether a function says so of any block: for exact fits.
+
+        Of rows that are elsewhere their source says it, if it can; else nobody knows.
+        """
+        if self.single_rows:
+            return any(self.each(function, n_jobs))
+        asked = getattr(self.elsewhere, "any", None)
+        return asked is not None and bool(asked(function))
+
     def each(
         self, function: Callable[[Block, Scratch], T], n_jobs: int | None, block_rows: int = 4088
     ) -> Iterator[T]:
@@ -223,6 +233,22 @@ class Table:
         if not self.single_rows:
             raise TypeError("these rows can be summed, but not looked at one by one")
         return LocalSource(self.rows, n_jobs).each(function, block_rows)
+
+
+def refuse_looks(params: Mapping[str, Any], who: str) -> None:
+    """Raise for a start that looks at single rows, where ``who`` gives sums only."""
+    start = params.get("init_params", "kmeans")
+    if start != "kmeans":
+        raise ValueError(
+            f"init_params={start!r} looks at single rows, or goes by their numbers, and {who} "
+            "gives sums only; use 'kmeans', or weights_init, means_init and precisions_init"
+        )
+    start = params.get("init", "split")
+    if callable(start) or (isinstance(start, str) and start != "split"):
+        raise ValueError(
+            f"init={start!r} looks at single rows, and {who} gives sums only; use 'split', "
+            "or an array of centres"
+        )
 
 
 Opener = Callable[[Any, Any, Any, Any, Policy], Table]

@@ -198,7 +198,7 @@ def refuse_missing(
         What is said of a missing value.
     """
     find = getattr(rows, "missing", None)
-    x, y, weight = _missing(rows, target) if find is None else find(target)
+    x, y, weight = gaps(rows, target) if find is None else find(target)
     if x and not allowed:
         raise ValueError(message)
     if y:
@@ -207,7 +207,7 @@ def refuse_missing(
         raise ValueError("sample_weight contains NaN")
 
 
-def _missing(rows: Rows, target: bool) -> tuple[bool, bool, bool]:
+def gaps(rows: Rows, target: bool) -> tuple[bool, bool, bool]:
     """Whether a feature, a target and a weight is missing, block by block."""
     found = np.zeros(3, dtype=np.bool_)
     last = rows.n_features - target
@@ -270,8 +270,9 @@ def refuse_kind(X: Any) -> None:
     kind = type(X).__name__
     if type(X).__module__.partition(".")[0] in ("dask", "dask_expr"):
         raise TypeError(
-            f"X is a dask {kind}, which privem does not read; pass X.compute(), or write it to "
-            "Parquet files and pass their folder, which is read in blocks"
+            f"X is a dask {kind}, which is not read here: models of numbers read dask arrays and "
+            "data frames; else pass X.compute(), or write it to Parquet files and pass their "
+            "folder, which is read in blocks"
         )
     if isinstance(X, Mapping) and not issparse(X):  # a dok_array is both
         raise TypeError(

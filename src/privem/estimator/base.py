@@ -113,7 +113,8 @@ class Estimator(Shown):
         ----------
         X : array, data frame, path or rows
             The records: ``(n_samples, n_features)``, or a ``.npy``, ``.csv`` or ``.parquet`` file
-            (or folder of files), what :func:`privem.data.read_file` returns, or a
+            (or folder of files), what :func:`privem.data.read_file` returns, a Dask array or data
+            frame, whose partitions are summed on the workers of its cluster, or a
             :class:`privem.federation.Federation` of parties that keep them.
         y : array-like of shape (n_samples,), str or None
             The target, for models that have one: its values or, with a frame or a path, the name of

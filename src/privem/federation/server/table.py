@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from ...budget import failure_of
 from ...data import Policy, Table
 from ...data.categories import category_type, declared
-from ...data.table import People
+from ...data.table import People, refuse_looks
 from ...meter import Statement
 from ..party.rows import plain_categories
 
@@ -97,19 +97,7 @@ def _refuse(X: Federation, y: Any, weight: Any, groups: Any, policy: Policy) -> 
             if X.schema is None
             else f"{name} is for numbers or categories, and these parties have a schema"
         )
-    start = params.get("init_params", "kmeans")
-    if start != "kmeans":
-        raise ValueError(
-            f"init_params={start!r} looks at single rows, or goes by their numbers, and a "
-            "federation gives sums only; use 'kmeans', or weights_init, means_init and "
-            "precisions_init"
-        )
-    start = params.get("init", "split")
-    if callable(start) or (isinstance(start, str) and start != "split"):
-        raise ValueError(
-            f"init={start!r} looks at single rows, and a federation gives sums only; use 'split', "
-            "or an array of centres"
-        )
+    refuse_looks(params, "a federation")
 
 
 def _agreed_categories(X: Federation, given: Any) -> list[NDArray[Any]]:

@@ -112,12 +112,8 @@ class PoissonMixture(Synthetic, Components, DensityMixin, PrivatelyScored):  # t
         return tags
 
     def _exact_plan(self, table: Table) -> PoissonPlan:
-        if table.single_rows:
-            for negative in table.each(lambda b, s: bool((b.X < 0).any()), self.n_jobs):
-                if negative:
-                    raise ValueError(
-                        "Negative values in data passed to PoissonMixture: it is for counts"
-                    )
+        if table.any(lambda block, _: bool((block.X < 0).any()), self.n_jobs):
+            raise ValueError("Negative values in data passed to PoissonMixture: it is for counts")
         known = (self.n_components, self.max_iter, self.tol, self.n_init)
         return PoissonPlan(self._called(), *known, self._rng())
 

@@ -1,0 +1,173 @@
+"""What the workers of a cluster do with a partition of the rows: sums and signs, no noise.
+
+A partition is a piece of an array or of a frame, as ``dask`` computes it. It becomes rows, and
+:class:`~privem.data.sums.LocalSource` sums them as it sums rows of its own. Nothing here needs
+dask.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import pickle
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..core import Block, Scratch
+from ..linalg import RunningSum
+from .frame import is_number
+from .sums import ArrayRows, LocalSource
+from .values import gaps, quietly, refuse_infinite, unmasked
+
+
+class RowsRefused(ValueError):
+    """What is said of rows on purpose, in words that may be shown."""
+
+
+@dataclass(frozen=True)
+class Form:
+    """How partitions become rows; public."""
+
+    columns: tuple[str, ...] | None
+    """Of a frame; ``None``: partitions are arrays."""
+    names: tuple[str, ...] | None
+    target: str | None
+    weight: str | None
+    exact: bool
+    missing: bool
+
+    def rows(self, X: Any, y: Any, weight: Any) -> ArrayRows:
+        """The rows of a partition, laid out in memory always alike: sums do not differ by a bit."""
+        if self.columns is None:
+            values = one_column(X)[:, None] if X.ndim == 1 else doubles(unmasked(X))
+            values = np.ascontiguousarray(values)
+        else:
+            y = y if self.target is None else X[self.target]
+            weight = weight if self.weight is None else X[self.weight]
+            values = np.asfortranarray(numbers(X[list(self.columns)]))
+        target, weight = (None if v is None else one_column(v) for v in (y, weight))
+        for name, column in (("y", target), ("sample_weight", weight)):
+            if column is not None and len(column) != len(values):
+                raise RowsRefused(f"partitions of {name} have not as many rows as those of X")
+        rows = ArrayRows(values, weight, self.names, self.exact and not self.missing, target=target)
+        if self.exact and len(values):
+            if target is not None and not np.isfinite(target).all():
+                raise ValueError("Input y contains NaN or infinity; remove such rows first")
+            if self.missing:
+                refuse_infinite(rows)
+        return rows
+
+
+def doubles(given: Any) -> NDArray[Any]:
+    """Numbers of single or double precision."""
+    values: NDArray[Any] = np.asarray(given)
+    return values if values.dtype in (np.float32, np.float64) else values.astype(np.float64)
+
+
+def numbers(frame: Any) -> NDArray[np.float64]:
+    """A frame's values; NaN for what is no number, where a column is not of its declared type."""
+    import pandas
+
+    odd = {n: kind for n, kind in frame.dtypes.items() if not is_number(kind)}
+    if odd:
+        frame = frame.assign(**{n: pandas.to_numeric(frame[n], errors="coerce") for n in odd})
+    return np.asarray(frame.to_numpy(dtype=np.float64, na_value=np.nan))
+
+
+def one_column(values: Any) -> NDArray[np.float64]:
+    """One number per row."""
+    if hasattr(values, "to_frame"):
+        values = numbers(values.to_frame("values"))
+    return np.ascontiguousarray(np.asarray(unmasked(values), dtype=np.float64).reshape(-1))
+
+
+@dataclass(frozen=True)
+class Work:
+    """What is done with every partition; one message for all of them."""
+
+    form: Form
+    function: Callable[[ArrayRows, int], Any]
+
+    def __call__(self, number: int, part: Sequence[Any]) -> Any:
+        """On a worker. Nothing is said of a value by a warning."""
+        with quietly():
+            try:
+                return self.function(self.form.rows(*part), number)
+            except RowsRefused:
+                raise
+            except ValueError as error:
+                # An exact fit's, about a row: of this partition.
+                if self.form.exact and str(error).startswith(("Input ", "sample_weight ")):
+                    raise RowsRefused(f"{error} (partition {number})") from None
+                raise
+
+
+@dataclass(frozen=True)
+class Sums:
+    """The total of a query over a partition."""
+
+    query: Any
+    private: bool
+    key: bytes = field(repr=False)
+
+    def __call__(self, rows: ArrayRows, number: int) -> RunningSum[Any]:
+        """Partitions draw the cells of their records independently of each other."""
+        key = hashlib.shake_256(self.key + number.to_bytes(8, "little")).digest(32)
+        return LocalSource(rows, 1, key=key).partial(self.query, self.private)
+
+
+@dataclass(frozen=True)
+class AnyBlock:
+    """Whether a function says so of any block."""
+
+    function: Callable[[Block, Scratch], bool]
+
+    def __call__(self, rows: ArrayRows, number: int) -> NDArray[np.bool_]:
+        """One sign of a partition."""
+        return np.array([any(LocalSource(rows, 1).each(self.function, 4088))])
+
+
+@dataclass(frozen=True)
+class Gaps:
+    """Whether a feature, a target and a weight is missing."""
+
+    target: bool
+
+    def __call__(self, rows: ArrayRows, number: int) -> NDArray[np.bool_]:
+        """Three signs of a partition."""
+        return np.array(gaps(rows, self.target))
+
+
+def unpack(packed: bytes) -> Any:
+    """What the driver has sent; a task of its own, so that it is sent once."""
+    return pickle.loads(packed)
+
+
+def partition(work: Work, number: int, X: Any, y: Any, weight: Any) -> Any:
+    """Work on a partition that dask has computed."""
+    return work(number, (X, y, weight))
+
+
+def read_partition(work: Work, number: int, packed: bytes) -> Any:
+    """Work on a partition that is computed here: its rows never travel."""
+    import dask
+
+    graph, keys = unpack(packed)
+    found = iter(dask.get(graph, [key for key in keys if key is not None]))
+    return work(number, [None if key is None else next(found) for key in keys])
+
+
+def merge_sums(totals: Sequence[RunningSum[Any]]) -> RunningSum[Any]:
+    """The total of totals, in their order."""
+    merged = RunningSum[Any]()
+    for total in totals:
+        merged.merge(total)
+    return merged
+
+
+def merge_flags(flags: Sequence[NDArray[np.bool_]]) -> NDArray[np.bool_]:
+    """Which of them are set anywhere."""
+    return np.asarray(np.array(flags).any(axis=0))
