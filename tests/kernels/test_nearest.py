@@ -121,12 +121,13 @@ def test_a_query_answers_the_same_with_and_without(X: np.ndarray, data: Any) -> 
         np.testing.assert_array_equal(ravel(first), ravel(second))
         return
     # Records between two centres may go to either, so that only what is common is compared.
-    size = len(X) * (1 + np.abs(X).max(initial=0.0)) * max(1.0, 4 if weight is not None else 1)
+    far = float(np.abs(X).max(initial=0.0))
+    size = len(X) * (1 + far) * (1 if weight is None else 4)
     np.testing.assert_allclose(first.count.sum(), second.count.sum(), rtol=1e-12)
     np.testing.assert_allclose(
         first.total.sum(axis=0), second.total.sum(axis=0), rtol=1e-9, atol=1e-11 * size
     )
-    square = 1e-11 * size * (4 + np.abs(X).max(initial=0.0))
+    square = 1e-11 * size * (4 + far)
     np.testing.assert_allclose(first.inertia, second.inertia, rtol=1e-9, atol=square)
 
 

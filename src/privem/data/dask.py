@@ -40,7 +40,7 @@ from .partitions import (
 from .sampling import fresh_key
 from .sums import publish
 from .table import People, Policy, Table, refuse_looks, register
-from .values import quietly, refuse_kind, refuse_missing, type_name
+from .values import is_dask, quietly, refuse_kind, refuse_missing, type_name
 
 T = TypeVar("T")
 # How many totals one task merges.
@@ -333,9 +333,4 @@ def _is(X: Any, *names: str) -> bool:
     return any(isinstance(X, kind) for kind in known)
 
 
-def _is_dask(X: Any) -> bool:
-    """Whether ``X`` is something of dask."""
-    return type(X).__module__.partition(".")[0] in ("dask", "dask_expr")
-
-
-register(_is_dask, open_dask)
+register(is_dask, open_dask)

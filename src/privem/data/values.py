@@ -155,6 +155,11 @@ def is_on_device(X: Any) -> bool:
     return made or callable(getattr(type(X), "summed", None))
 
 
+def is_dask(X: Any) -> bool:
+    """Whether ``X`` is something of dask, which is not imported for it."""
+    return type(X).__module__.partition(".")[0] in ("dask", "dask_expr")
+
+
 def refuse_non_finite(
     block: NDArray[Any], start: int, names: Sequence[str] | None, header: Header | None = None
 ) -> None:
