@@ -173,15 +173,15 @@ class Launches:
     """How often the compiled kernels ran, so that no figure is named after what was not used."""
 
     def __init__(self) -> None:
-        from privem.kernels import compiled
+        from privem.kernels import compiled, compiled_differences
 
-        self.count, launched = 0, compiled._launched
+        self.count = 0
+        for module, name in ((compiled, "_launched"), (compiled_differences, "launch")):
+            setattr(module, name, partial(self._counted, getattr(module, name)))
 
-        def counted(*given):
-            self.count += 1
-            return launched(*given)
-
-        compiled._launched = counted
+    def _counted(self, launched, *given):
+        self.count += 1
+        return launched(*given)
 
 
 def run_case(name: str, options, clock: Clock, launches: Launches) -> list[dict]:
