@@ -167,12 +167,16 @@ def test_log_densities_have_the_bits_of_numpy_but_for_exp_and_log(kind, d, k, sh
     X, m = some_rows(d, short), a_mixture(kind, d, k)
     X[:4] *= 3
     low, high = np.full(d, -2.5), np.full(d, 2.0)
-    shape = Differences("full" if kind == "full" else "square", d, k, short, entry="density")
-    given = shape.given(np.stack([low, high, 0 * low]), m.means, m.whiteners, m.constants)
+    form, flat, level = "full" if kind == "full" else "square", k == 3, -4.0
+    shape = Differences(form, d, k, short, entry="density", flat=flat)
+    box = np.stack([low, high, np.full(d, level)])
+    given = shape.given(box, m.means, m.whiteners, m.constants)
     found, n = np.full(len(X), 7.0), ctypes.c_longlong(len(X))
     built(tmp_path, shape).density_of(*pointers(X, given, found), n)
     pulled = np.clip(X.astype(np.float64), low, high)
     joint = GaussianLogDensity(m).log_joint(pulled, Scratch())
+    if flat:
+        joint = np.concatenate([joint, np.full((1, len(X)), level)])
     top = joint.max(axis=0)
     expected = np.log(np.exp(joint - top).sum(axis=0)) + top
     assert np.isnan(expected[5])

@@ -49,6 +49,8 @@ class Differences:
     """Whether the rows are float32."""
     entry: str = "moments"
     """Or "density", which is compiled alone."""
+    flat: bool = False
+    """Whether the latter has a background."""
     single, hard, bounded = False, False, True
 
     @property
@@ -149,6 +151,7 @@ class Differences:
             "WARPS": self.warps,
             "RESIDENT": self.resident,
             "DENSITY": int(self.entry == "density"),
+            "FLAT": int(self.flat),
         }
         head = "".join(f"#define {name} {value}\n" for name, value in names.items())
         return head + (Path(__file__).with_name("differences.cu")).read_text("utf-8")
@@ -319,21 +322,23 @@ def densities(
     constants: Array,
     sides: tuple[Array, Array],
     portable: Values,
+    flat: float | None = None,
 ) -> Values:
     """The log-densities (b,) of some of the rows, clamped to a box.
 
     In the order and with the roundings of :func:`privem.kernels.tensor_profiles.log_density`.
-    ``portable`` where the compiled kernel is not to be used.
+    ``portable`` where the compiled kernel is not to be used. ``flat``: the level of a background.
     """
     k, d = means.shape
     kind = "full" if whiteners.ndim == 3 else "square"
-    shape = Differences(kind, d, k, records.X.element_size() == 4, entry="density")
+    short = records.X.element_size() == 4
+    shape = Differences(kind, d, k, short, entry="density", flat=flat is not None)
     module, torch = usable(records, shape), records.work.torch
     # Portable kernels clamp differences; here they are within reach.
     if module is None or max(np.abs(v).max() for v in (*sides, means)) > _REACH:
         return portable
     table = records.work.put(
-        shape.given(np.stack([*sides, np.zeros(d)]), means, whiteners, constants)
+        shape.given(np.stack([*sides, np.full(d, flat or 0.0)]), means, whiteners, constants)
     )
     processors = processors_of(records.X, torch)
 

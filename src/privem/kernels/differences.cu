@@ -7,7 +7,7 @@
 // are no atomic additions: every thread has places of its own in what is written.
 //
 // Defined beforehand: D, K, KIND (1 squares, 2 their sum, 3 all products), SUMS (of a component),
-// IN, SHORT (whether rows are float), DENSITY (whether that is what is wanted), AT_ONCE (records of a thread), THREADS and BLOCKS (of a
+// IN, SHORT (whether rows are float), DENSITY (whether that is what is wanted), FLAT, AT_ONCE (records of a thread), THREADS and BLOCKS (of a
 // processor) of ``shares``, WARPS and RESIDENT (blocks of a processor) of ``moments``.
 //
 // Products and sums that both kernels need are written out as calls, so that they find the same u
@@ -231,7 +231,8 @@ extern "C" __global__ void __launch_bounds__(32 * WARPS, RESIDENT)
 #else
 
 // Log-densities, number by number in the order of GaussianLogDensity.log_joint, nothing fused. The
-// box is its sides here, in the data's coordinates; NaN stays.
+// box is its sides here, in the data's coordinates; NaN stays. With FLAT there is one more component,
+// whose log-density is the same everywhere.
 extern "C" __global__ void __launch_bounds__(THREADS, 1)
     density(const IN* __restrict__ rows, const double2* __restrict__ given,
             double* __restrict__ out, long long n) {
@@ -270,9 +271,16 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
             joint[k * THREADS + threadIdx.x] = value;
             top = k == 0 ? value : fmax(top, value);
         }
+#if FLAT
+        const double flat = PAIRED(held, 2 * D);
+        top = fmax(top, flat);
+#endif
 #pragma unroll 1
         for (int k = 0; k < K; k++)
             total = __dadd_rn(total, exp(joint[k * THREADS + threadIdx.x] - top));
+#if FLAT
+        total = __dadd_rn(total, exp(flat - top));
+#endif
         out[at] = __dadd_rn(log(total), top);
     }
 }

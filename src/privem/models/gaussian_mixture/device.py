@@ -127,6 +127,9 @@ def density(what: GaussianLogDensity, records: Tensors) -> tuple[int, Values]:
     pulled = None if flat is None else inside(flat.region, work)
     level = None if flat is None else flat.level
     form = log_density(work, m.means, m.whiteners, m.constants, level, pulled)
+    if flat is not None and not flat.region.ball:
+        sides = flat.region.sides
+        form = densities(records, m.means, m.whiteners, m.constants, sides, form, level)
     return (k + 2) * d + 4 * k, form
 
 
