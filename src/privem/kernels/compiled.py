@@ -28,6 +28,8 @@ _THREADS = 128
 # Numbers that a thread may add up. In float32 it may hold as many coefficients; in float64 a number
 # takes two registers, and coefficients are in shared memory.
 _MOST = 72
+# The same, this record and the next, of a thread that has all centres for itself, in float32.
+_MOST_ALONE = 132
 # Fewer rows are not worth compiling for; and so many are compared.
 _WORTH, COMPARED = 200_000, 8192
 # How far sums may be apart, relative to the largest of their kind.
@@ -90,10 +92,15 @@ class Shape:
         return self.features.size + self.bounded
 
     @property
+    def _alone(self) -> bool:
+        """Whether a thread has room for all centres of a record: then there are no shuffles."""
+        return self.single and self.hard and self.k * self.sums + 2 * self.d <= _MOST_ALONE
+
+    @property
     def lanes(self) -> int:
         """Threads that share a record; zero if the sums do not fit."""
         for lanes in (1, 2, 4, 8, 16, 32):
-            if -(-self.k // lanes) * self.sums <= _MOST:
+            if -(-self.k // lanes) * self.sums <= _MOST or (lanes == 1 and self._alone):
                 # Constants of components that nobody has: not worth it.
                 return lanes if lanes <= max(1, 2 * self.k - 1) else 0
         return 0
@@ -107,6 +114,10 @@ class Shape:
     def resident(self) -> int:
         """Threads of a multiprocessor, by the registers that they need."""
         sums = self.each * self.sums
+        if self.single and self.lanes == 1:
+            scores = self.k if self.k <= 12 else 3 * self.k
+            registers = sums + 3 * self.d + scores + 16
+            return max(1, min(4, 65_536 // (registers * _THREADS))) * _THREADS
         numbers = sums + 3 * self.d + (sums if self.lanes > 1 and self.single else 0)
         registers = min(255, numbers * (1 if self.single else 2) + 64)
         return max(1, 65_536 // (registers * _THREADS)) * _THREADS
