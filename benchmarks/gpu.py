@@ -153,9 +153,9 @@ class Clock:
 
 def on_path(path: str) -> None:
     """Choose between the portable kernels and those that are compiled here."""
-    from privem.kernels import compiled
+    from privem.kernels import cuda
 
-    compiled.allow(path == "cuda")
+    cuda.allow(path == "cuda")
 
 
 def against_torch(rows: DeviceRows, query) -> float:
@@ -173,10 +173,10 @@ class Launches:
     """How often the compiled kernels ran, so that no figure is named after what was not used."""
 
     def __init__(self) -> None:
-        from privem.kernels import compiled, compiled_differences
+        from privem.kernels import cuda, cuda_differences
 
         self.count = 0
-        for module, name in ((compiled, "_launched"), (compiled_differences, "launch")):
+        for module, name in ((cuda, "_launched"), (cuda_differences, "launch")):
             setattr(module, name, partial(self._counted, getattr(module, name)))
 
     def _counted(self, launched, *given):

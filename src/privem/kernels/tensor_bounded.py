@@ -13,8 +13,8 @@ from collections.abc import Callable
 import numpy as np
 
 from ..linalg import Array
-from .compiled import Box, bounded
-from .compiled_differences import differences
+from .cuda import Box, bounded
+from .cuda_differences import differences
 from .mixture import Features
 from .tensor_mixture import (
     FeatureTile,

@@ -11,7 +11,7 @@ from collections.abc import Callable
 import numpy as np
 
 from ..linalg import Array
-from .compiled import fused
+from .cuda import fused
 from .mixture import _LOWEST, Features
 from .tensors import Pieces, Place, Tensor, Tensors, Total, Work, centred, counted, products, sums
 

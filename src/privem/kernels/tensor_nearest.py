@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..linalg import Array
-from .compiled import fused
+from .cuda import fused
 from .mixture import Features
 from .tensors import Pieces, Tensor, Tensors, Total, Work, centred, counted, products, sums
 

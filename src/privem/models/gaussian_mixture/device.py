@@ -6,8 +6,8 @@ import numpy as np
 
 from ...blocks.device import bounded_records, inside, placed, value_of
 from ...data.device import DeviceRows, on_device
-from ...kernels.compiled import Box
-from ...kernels.compiled_differences import densities
+from ...kernels.cuda import Box
+from ...kernels.cuda_differences import densities
 from ...kernels.mixture import PIECE
 from ...kernels.tensor_bounded import by_differences, by_products, pooled_sums
 from ...kernels.tensor_mixture import exact_sums, responsibility_sums

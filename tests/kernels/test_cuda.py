@@ -13,8 +13,8 @@ import pytest
 
 from privem.blocks.region import Region
 from privem.core import Scratch
-from privem.kernels import compiled
-from privem.kernels.compiled import Shape
+from privem.kernels import cuda
+from privem.kernels.cuda import Shape
 from privem.kernels.mixture import by_products, responsibility_sums
 from privem.models.gaussian_mixture.model import Mixture, MixtureQuery
 
@@ -106,7 +106,7 @@ def launched(folder, shape, X, coefficients, middle, limit=None, far=None):
     given = [X, *(np.ascontiguousarray(v, dtype=T) for v in given[1:]), out, evidence]
     pointers = [v.ctypes.data_as(ctypes.c_void_p) for v in given]
     ctypes.CDLL(str(library)).go(*pointers, ctypes.c_longlong(len(X)), blocks)
-    return [compiled._of_lanes(shape, part.sum(axis=1)) for part in out], evidence.sum()
+    return [cuda._of_lanes(shape, part.sum(axis=1)) for part in out], evidence.sum()
 
 
 EXACT = [
@@ -211,4 +211,4 @@ def test_what_does_not_fit_the_registers_has_no_kernel():
     assert replace(EXACT[0], k=1000).lanes == 0
     for shape in EXACT:
         assert shape.lanes * shape.each >= shape.k
-        assert shape.each * shape.sums <= compiled._MOST
+        assert shape.each * shape.sums <= cuda._MOST

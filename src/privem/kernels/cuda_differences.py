@@ -1,7 +1,7 @@
 """Private sums about each component's mean by CUDA C++: ``differences.cu``.
 
 As :func:`privem.kernels.whitened.by_differences` defines them, of records in a box, and the
-log-densities of such records. See :mod:`privem.kernels.compiled` for when kernels are used, and
+log-densities of such records. See :mod:`privem.kernels.cuda` for when kernels are used, and
 ``docs/proofs/device.md`` for their rounding errors.
 """
 
@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from ..linalg import Array
-from .compiled import COMPARED, Box, collected, processors_of, trusted, usable
+from .cuda import COMPARED, Box, collected, processors_of, trusted, usable
 from .tensors import Tensor, Tensors
 
 _KINDS = {"square": 1, "norm": 2, "full": 3}

@@ -1,4 +1,4 @@
-"""``differences.cu`` run by a processor, as ``sums.cu`` is in ``test_compiled``."""
+"""``differences.cu`` run by a processor, as ``sums.cu`` is in ``test_cuda``."""
 
 import ctypes
 import shutil
@@ -10,7 +10,7 @@ import pytest
 from privem.blocks.region import Region
 from privem.blocks.sensitivity import MomentWeights
 from privem.core import Scratch
-from privem.kernels.compiled_differences import Differences
+from privem.kernels.cuda_differences import Differences
 from privem.kernels.whitened import by_differences
 from privem.models.gaussian_mixture.density import GaussianLogDensity
 from privem.models.gaussian_mixture.model import Mixture
