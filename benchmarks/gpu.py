@@ -173,15 +173,15 @@ class Launches:
     """How often the compiled kernels ran, so that no figure is named after what was not used."""
 
     def __init__(self) -> None:
-        from privem.kernels import cuda
+        from privem.kernels import cuda, cuda_differences
 
-        self.count, launched = 0, cuda._launched
+        self.count = 0
+        for module, name in ((cuda, "_launched"), (cuda_differences, "launch")):
+            setattr(module, name, partial(self._counted, getattr(module, name)))
 
-        def counted(*given):
-            self.count += 1
-            return launched(*given)
-
-        cuda._launched = counted
+    def _counted(self, launched, *given):
+        self.count += 1
+        return launched(*given)
 
 
 def run_case(name: str, options, clock: Clock, launches: Launches) -> list[dict]:

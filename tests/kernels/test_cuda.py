@@ -13,7 +13,7 @@ import pytest
 
 from privem.blocks.region import Region
 from privem.core import Scratch
-from privem.kernels import cuda as compiled
+from privem.kernels import cuda
 from privem.kernels.cuda import Shape
 from privem.kernels.mixture import by_products, responsibility_sums
 from privem.models.gaussian_mixture.model import Mixture, MixtureQuery
@@ -85,7 +85,7 @@ extern "C" void go(const IN* rows, const T* given, const T* placed, const T* lim
 
 @pytest.fixture(autouse=True)
 def small_blocks(monkeypatch):
-    monkeypatch.setattr(compiled, "_THREADS", 32)
+    monkeypatch.setattr(cuda, "_THREADS", 32)
 
 
 def launched(folder, shape, X, coefficients, middle, limit=None, far=None):
@@ -106,7 +106,7 @@ def launched(folder, shape, X, coefficients, middle, limit=None, far=None):
     given = [X, *(np.ascontiguousarray(v, dtype=T) for v in given[1:]), out, evidence]
     pointers = [v.ctypes.data_as(ctypes.c_void_p) for v in given]
     ctypes.CDLL(str(library)).go(*pointers, ctypes.c_longlong(len(X)), blocks)
-    return [compiled._of_lanes(shape, part.sum(axis=1)) for part in out], evidence.sum()
+    return [cuda._of_lanes(shape, part.sum(axis=1)) for part in out], evidence.sum()
 
 
 EXACT = [
@@ -141,6 +141,7 @@ def test_expected_sums(shape, tmp_path):
 def test_nearest_centres(d, k, single, tmp_path):
     rng = np.random.default_rng(1)
     shape = Shape("linear", d, k, True, single, single)
+    assert (shape.lanes == 1) == (single and d == 10)
     X = rng.standard_normal((1777, d)).astype(np.float32 if single else np.float64)
     centres = rng.standard_normal((k, d))
     half = 0.5 * (centres**2).sum(axis=1, keepdims=True)
@@ -210,4 +211,4 @@ def test_what_does_not_fit_the_registers_has_no_kernel():
     assert replace(EXACT[0], k=1000).lanes == 0
     for shape in EXACT:
         assert shape.lanes * shape.each >= shape.k
-        assert shape.each * shape.sums <= compiled._MOST
+        assert shape.each * shape.sums <= cuda._MOST

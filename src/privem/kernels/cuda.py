@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -28,14 +28,16 @@ _THREADS = 128
 # Numbers that a thread may add up. In float32 it may hold as many coefficients; in float64 a number
 # takes two registers, and coefficients are in shared memory.
 _MOST = 72
+# The same, this record and the next, of a thread that has all centres for itself, in float32.
+_MOST_ALONE = 132
 # Fewer rows are not worth compiling for; and so many are compared.
-_WORTH, _COMPARED = 200_000, 8192
+_WORTH, COMPARED = 200_000, 8192
 # How far sums may be apart, relative to the largest of their kind.
 _APART = {True: 1e-4, False: 1e-10}
 
 _allowed = True
-_trusted: set[Shape] = set()
-_distrusted: set[Shape] = set()
+_trusted: set[Kernel] = set()
+_distrusted: set[Kernel] = set()
 
 
 def allow(used: bool) -> None:
@@ -44,9 +46,30 @@ def allow(used: bool) -> None:
     _allowed = used
 
 
+class Kernel(Protocol):
+    """What is asked of what a kernel is compiled for."""
+
+    @property
+    def single(self) -> bool: ...  # noqa: D102
+    @property
+    def hard(self) -> bool: ...  # noqa: D102
+    @property
+    def short(self) -> bool: ...  # noqa: D102
+    @property
+    def bounded(self) -> bool: ...  # noqa: D102
+    @property
+    def entry(self) -> str: ...  # noqa: D102
+    @property
+    def lanes(self) -> int: ...  # noqa: D102
+    def source(self) -> str: ...  # noqa: D102
+    def __hash__(self) -> int: ...
+
+
 @dataclass(frozen=True)
 class Shape:
     """What a kernel is compiled for."""
+
+    entry = "sums"
 
     kind: str
     d: int
@@ -69,10 +92,15 @@ class Shape:
         return self.features.size + self.bounded
 
     @property
+    def _alone(self) -> bool:
+        """Whether a thread has room for all centres of a record: then there are no shuffles."""
+        return self.single and self.hard and self.k * self.sums + 2 * self.d <= _MOST_ALONE
+
+    @property
     def lanes(self) -> int:
         """Threads that share a record; zero if the sums do not fit."""
         for lanes in (1, 2, 4, 8, 16, 32):
-            if -(-self.k // lanes) * self.sums <= _MOST:
+            if -(-self.k // lanes) * self.sums <= _MOST or (lanes == 1 and self._alone):
                 # Constants of components that nobody has: not worth it.
                 return lanes if lanes <= max(1, 2 * self.k - 1) else 0
         return 0
@@ -86,6 +114,10 @@ class Shape:
     def resident(self) -> int:
         """Threads of a multiprocessor, by the registers that they need."""
         sums = self.each * self.sums
+        if self.single and self.lanes == 1:
+            scores = self.k if self.k <= 12 else 3 * self.k
+            registers = sums + 3 * self.d + scores + 16
+            return max(1, min(4, 65_536 // (registers * _THREADS))) * _THREADS
         numbers = sums + 3 * self.d + (sums if self.lanes > 1 and self.single else 0)
         registers = min(255, numbers * (1 if self.single else 2) + 64)
         return max(1, 65_536 // (registers * _THREADS)) * _THREADS
@@ -113,7 +145,7 @@ class Shape:
 
 
 @cache
-def _module(shape: Shape, device: int) -> Any:
+def _module(shape: Kernel, device: int) -> Any:
     """The compiled kernel; ``None`` if it cannot be had."""
     try:
         import cupy
@@ -122,7 +154,7 @@ def _module(shape: Shape, device: int) -> Any:
     try:
         with cupy.cuda.Device(device):
             module = cupy.RawModule(code=shape.source(), options=("-std=c++17",))
-            module.get_function("sums")
+            module.get_function(shape.entry)
             return module
     except Exception as problem:  # whatever a compiler may raise
         warnings.warn(
@@ -152,7 +184,7 @@ def _launched(
     given = {"table": table, **constants}
     put = {name: torch.tensor(v, dtype=dtype, device=X.device) for name, v in given.items()}
     index = X.device.index if X.device.index is not None else torch.cuda.current_device()
-    processors = torch.cuda.get_device_properties(index).multi_processor_count
+    processors = processors_of(X, torch)
     blocks = processors * (shape.resident // _THREADS)
     threads, parts = blocks * _THREADS, 1 + shape.bounded
     made = (parts, each * shape.sums, threads // lanes, lanes)
@@ -212,15 +244,16 @@ def fused(
         records.work.dtype == records.work.torch.float32,
         records.X.element_size() == 4,
     )
-    module, X, torch = _usable(records, shape), records.X, records.work.torch
+    module, X, torch = usable(records, shape), records.X, records.work.torch
     if module is None:
         return None
 
     def ours(some: Tensors) -> tuple[Array, float]:
         return _exact(shape, module, some.X, coefficients, origin, torch)
 
-    few = Tensors(X[:_COMPARED], None, records.work)
-    return ours(records) if _trust(shape, ours, portable, few) else None
+    few = Tensors(X[:COMPARED], None, records.work)
+    agree = trusted(shape, lambda: ours(few), lambda: portable(few))
+    return ours(records) if agree else None
 
 
 @dataclass(frozen=True)
@@ -251,7 +284,7 @@ def bounded(
     # One sum of 512 records is granted where tiles have as many.
     if not np.isfinite(radius) or features.tile_rows(k) < 512:
         return None
-    module, torch = _usable(records, shape), records.work.torch
+    module, torch = usable(records, shape), records.work.torch
     if module is None:
         return None
     half = 0.5 * radius**2
@@ -261,7 +294,7 @@ def bounded(
 
     def ours(some: Tensors) -> tuple[Array, float]:
         out, _ = _launched(shape, module, some.X, coefficients, given, torch)
-        return _of_lanes(shape, _collected(out[0], out[1], torch)), 0.0
+        return _of_lanes(shape, collected(out[0], out[1], torch)), 0.0
 
     def theirs(some: Tensors) -> tuple[Array, float]:
         count, sums = portable(some)
@@ -271,14 +304,15 @@ def bounded(
     draw = torch.Generator(device=records.X.device).manual_seed(0)
     form = {"dtype": records.X.dtype, "device": records.X.device, "generator": draw}
     centre, reach = (records.work.put(v, records.X.dtype) for v in (box.centre, box.scale))
-    made = torch.randn((_COMPARED, features.d), **form) * (0.3 * reach) + centre
-    if not _trust(shape, ours, theirs, Tensors(made, None, records.work)):
+    made = torch.randn((COMPARED, features.d), **form) * (0.3 * reach) + centre
+    few = Tensors(made, None, records.work)
+    if not trusted(shape, lambda: ours(few), lambda: theirs(few)):
         return None
     found, _ = ours(records)
     return found[:, size], found[:, :size] * half
 
 
-def _collected(high: Tensor, low: Tensor, torch: Any) -> Array:
+def collected(high: Tensor, low: Tensor, torch: Any) -> Array:
     """Sums (p, threads, lanes) along the threads, with what their addition lost, by TwoSum."""
     while high.shape[1] > 1:
         half = high.shape[1] // 2
@@ -292,7 +326,12 @@ def _collected(high: Tensor, low: Tensor, torch: Any) -> Array:
     return np.asarray((high + low)[:, 0].cpu().numpy())
 
 
-def _usable(records: Tensors, shape: Shape) -> Any:
+def processors_of(X: Tensor, torch: Any) -> int:
+    """How many multiprocessors the device has."""
+    return int(torch.cuda.get_device_properties(X.device).multi_processor_count)
+
+
+def usable(records: Tensors, shape: Kernel) -> Any:
     """The compiled kernel, if it is for such rows; else ``None``."""
     X, torch = records.X, records.work.torch
     wanted = X.device.type == "cuda" and records.weight is None and not records.streamed
@@ -307,10 +346,13 @@ def _usable(records: Tensors, shape: Shape) -> Any:
     return _module(shape, X.device.index or 0)
 
 
-def _trust(shape: Shape, ours: Portable, theirs: Portable, few: Tensors) -> bool:
+Found = Callable[[], tuple[Array, float]]
+
+
+def trusted(shape: Kernel, ours: Found, theirs: Found) -> bool:
     """Whether the kernel's sums of a few records are torch's; found out once."""
     if shape not in _trusted:
-        if not _agree(shape, ours(few), theirs(few)):
+        if not _agree(shape, ours(), theirs()):
             _distrusted.add(shape)
             warnings.warn(
                 "the compiled kernel's sums differ from torch's; it is not used",
@@ -322,10 +364,10 @@ def _trust(shape: Shape, ours: Portable, theirs: Portable, few: Tensors) -> bool
     return True
 
 
-def _agree(shape: Shape, ours: tuple[Array, float], theirs: tuple[Array, float]) -> bool:
+def _agree(shape: Kernel, ours: tuple[Array, float], theirs: tuple[Array, float]) -> bool:
     apart = _APART[shape.single]
     # Records half-way between two centres may go to either.
     each = 2e-3 if shape.hard else apart
     columns = np.abs(theirs[0]).max(axis=0) + 1e-300
-    close = np.abs(ours[0] - theirs[0]).max(axis=0) <= each * np.maximum(columns, _COMPARED / 100)
-    return bool(close.all()) and abs(ours[1] - theirs[1]) <= apart * max(abs(theirs[1]), _COMPARED)
+    close = np.abs(ours[0] - theirs[0]).max(axis=0) <= each * np.maximum(columns, COMPARED / 100)
+    return bool(close.all()) and abs(ours[1] - theirs[1]) <= apart * max(abs(theirs[1]), COMPARED)

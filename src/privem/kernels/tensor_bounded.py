@@ -14,6 +14,7 @@ import numpy as np
 
 from ..linalg import Array
 from .cuda import Box, bounded
+from .cuda_differences import differences
 from .mixture import Features
 from .tensor_mixture import (
     FeatureTile,
@@ -136,8 +137,35 @@ def by_differences(
     cap: float,
     kind: str,
     pieces: Pieces,
+    box: Box | None = None,
 ) -> tuple[Array, Array, Array]:
-    """Sums of g, g s u and g s u u'; see :func:`privem.kernels.whitened.by_differences`."""
+    """Sums of g, g s u and g s u u'; see :func:`privem.kernels.whitened.by_differences`.
+
+    ``box``: what ``place`` pulls records into, if it is one.
+    """
+    given = (means, whiteners, constants)
+
+    def portable(some: Tensors) -> tuple[Array, Array, Array]:
+        return _by_differences(some, *given, place, radius, cap, kind, pieces)
+
+    if box is not None:
+        found = differences(records, *given, box, radius, cap, kind, portable)
+        if found is not None:
+            return found
+    return portable(records)
+
+
+def _by_differences(
+    records: Tensors,
+    means: Array,
+    whiteners: Array,
+    constants: Array,
+    place: Place,
+    radius: float,
+    cap: float,
+    kind: str,
+    pieces: Pieces,
+) -> tuple[Array, Array, Array]:
     work, torch = records.work, records.work.torch
     k, d = means.shape
     size = work.block(records.count, (2 * k + 1) * d + 4 * k, pieces)

@@ -17,8 +17,8 @@ from .tensors import Pieces, Place, Tensor, Tensors, Total, Work, counted, sums
 _BITS = 44
 # Points of a grid that are added up one by one.
 _FEW = 16
-# So many shares of one stay below 2^63.
-_MOST = 2**18
+# So many shares of one stay below 2^63; and so many records are worked on at once.
+_MOST, _AT_ONCE = 2**18, 2**22
 # As in :mod:`privem.models.gaussian_mixture.density`: a number when whitened and squared.
 _HUGE = 1e100
 
@@ -35,22 +35,35 @@ class Shares:
         self._low = work.torch.zeros_like(self._high)
 
     def add(self, below: Tensor, part: Tensor) -> None:
-        """Records between the points ``below`` and ``below + 1``, ``part`` of the way along."""
-        torch = self._torch
+        """Records between the points ``below`` and ``below + 1``, ``part`` of the way along.
+
+        Added up in pieces whose sums stay below 2^63.
+        """
+        torch, points, b = self._torch, len(self._high), len(below)
         right = part.mul(2.0**_BITS).round_().to(torch.int64)
-        made = torch.zeros_like(self._high)
-        if len(made) > _FEW:
+        pieces = -(-b // _MOST)
+        if points > _FEW:
+            made = torch.zeros(pieces * points, dtype=torch.int64, device=below.device)
+            if pieces > 1:
+                piece = torch.arange(b, device=below.device).div_(_MOST, rounding_mode="floor")
+                below = below + piece.mul_(points)
             made.scatter_add_(0, below, 2**_BITS - right)
             made.scatter_add_(0, below + 1, right)
+            made = made.view(pieces, points)
         else:  # additions to one place would wait for each other
+            if pieces > 1:
+                beyond = (0, pieces * _MOST - b)
+                below = torch.nn.functional.pad(below, beyond, value=-1)
+                right = torch.nn.functional.pad(right, beyond)
+            made = torch.zeros((pieces, points), dtype=torch.int64, device=below.device)
             none = torch.zeros_like(right[:1])
-            for j in range(len(made) - 1):
+            for j in range(points - 1):
                 here = below == j
-                over = torch.where(here, right, none).sum()
-                made[j] += (here.sum() << _BITS) - over
-                made[j + 1] += over
-        self._high += made >> _BITS
-        self._low += made & (2**_BITS - 1)
+                over = torch.where(here, right, none).view(pieces, -1).sum(1)
+                made[:, j] += (here.view(pieces, -1).sum(1) << _BITS) - over
+                made[:, j + 1] += over
+        self._high += (made >> _BITS).sum(0)
+        self._low += (made & (2**_BITS - 1)).sum(0)
 
     def value(self) -> Array:
         """The totals, each rounded once."""
@@ -84,7 +97,7 @@ def profile(records: Tensors, numbers: int, values: Values, grid: Array) -> Arra
     ``numbers``: that each record takes on the way to its value; NaN counts at the first point.
     """
     work, torch = records.work, records.work.torch
-    size = work.block(records.count, numbers + 6, Pieces(), most=_MOST)
+    size = work.block(records.count, numbers + 12, Pieces(), most=_AT_ONCE)
     points, total = work.put(grid), Shares(work, len(grid))
     widths, inner = points[1:] - points[:-1], points[1:-1].contiguous()
     for rows, _ in records.blocks(size):

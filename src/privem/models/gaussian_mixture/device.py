@@ -7,6 +7,7 @@ import numpy as np
 from ...blocks.device import bounded_records, inside, placed, value_of
 from ...data.device import DeviceRows, on_device
 from ...kernels.cuda import Box
+from ...kernels.cuda_differences import densities
 from ...kernels.mixture import PIECE
 from ...kernels.tensor_bounded import by_differences, by_products, pooled_sums
 from ...kernels.tensor_mixture import exact_sums, responsibility_sums
@@ -66,6 +67,8 @@ def bounded(query: BoundedQuery, rows: DeviceRows) -> BoundedSums:
     records = bounded_records(rows, query.cap_weight)
     place, m = placed(query.region, records), query.mixture
     k, d = m.means.shape
+    region = query.region
+    box = None if region.ball else Box(region.centre, region.scale, region.limit)
     if query.direct:
         found = by_differences(
             records,
@@ -77,6 +80,7 @@ def bounded(query: BoundedQuery, rows: DeviceRows) -> BoundedSums:
             CAP,
             query.kind,
             Pieces(512, _PRODUCTS),
+            box,
         )
         return query.of_sums(*query.of_differences(*found))
     if query.shared:
@@ -94,7 +98,6 @@ def bounded(query: BoundedQuery, rows: DeviceRows) -> BoundedSums:
         return query.of_sums(*query.of_pool(*pooled))
     linear = query.evaluation
     tile = linear.features.tile_rows(k)
-    region = query.region
     products = by_products(
         records,
         linear.features,
@@ -103,7 +106,7 @@ def bounded(query: BoundedQuery, rows: DeviceRows) -> BoundedSums:
         place,
         query.radius,
         Pieces(min(tile, PIECE), min(_PRODUCTS, TILES * -(-tile // PIECE))),
-        None if region.ball else Box(region.centre, region.scale, region.limit),
+        box,
     )
     return query.of_sums(*query.of_products(*products))
 
@@ -124,16 +127,23 @@ def density(what: GaussianLogDensity, records: Tensors) -> tuple[int, Values]:
     pulled = None if flat is None else inside(flat.region, work)
     level = None if flat is None else flat.level
     form = log_density(work, m.means, m.whiteners, m.constants, level, pulled)
+    if flat is not None and not flat.region.ball:
+        sides = flat.region.sides
+        form = densities(records, m.means, m.whiteners, m.constants, sides, form, level)
     return (k + 2) * d + 4 * k, form
 
 
 @value_of.register
 def ratio(query: RatioQuery, records: Tensors) -> tuple[int, Values]:
     """The log-density of records in the region, from that of the uniform density on."""
-    numbers, form = density(GaussianLogDensity(query.mixture), records)
-    pulled, volume = inside(query.region, records.work), query.region.log_volume
+    m, region, volume = query.mixture, query.region, query.region.log_volume
+    numbers, form = density(GaussianLogDensity(m), records)
+    pulled = inside(region, records.work)
 
-    def values(rows: Tensor) -> Tensor:
-        return form(pulled(rows.T.to(records.work.double)).T).add_(volume)
+    def portable(rows: Tensor) -> Tensor:
+        return form(pulled(rows.T.to(records.work.double)).T)
 
-    return numbers + 2 * records.d, values
+    values: Values = portable
+    if not region.ball:
+        values = densities(records, m.means, m.whiteners, m.constants, region.sides, portable)
+    return numbers + 2 * records.d, lambda rows: values(rows).add_(volume)
