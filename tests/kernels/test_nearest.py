@@ -3,6 +3,7 @@
 import copy
 import os
 import pickle
+import shutil
 import subprocess
 import sys
 import threading
@@ -254,6 +255,44 @@ def test_a_query_that_was_used_can_be_copied_and_sent() -> None:
         second = other(Block(X), Scratch())
         for name, leaf in leaves(first).items():
             np.testing.assert_array_equal(leaf, leaves(second)[name])
+
+
+@needs_compiled
+def test_rows_that_do_not_fit_never_reach_c() -> None:
+    """It would read beyond them, and write beyond labels."""
+    X, label = np.zeros((5, 2)), np.empty(5, dtype=np.int32)
+    run = compiled.NearestPass(np.zeros(2), np.zeros((3, 2)))
+    assert run(X, np.ones(5), Scratch(), label) is not None
+    for unfit in (
+        (X[:, :1], None, Scratch()),
+        (np.zeros((5, 3)), None, Scratch()),
+        (X[0], None, Scratch()),
+        (X[:, :, None], None, Scratch()),
+        (X, np.ones(4), Scratch()),
+        (X, None, Scratch(), label[:4]),
+    ):
+        assert run(*unfit) is None
+
+
+@needs_compiled
+def test_a_query_may_be_sent_to_where_there_is_no_library(monkeypatch: pytest.MonkeyPatch) -> None:
+    query = NearestQuery(Clusters(np.zeros((3, 2))), np.zeros(2))
+    first = query(Block(np.ones((4, 2))), Scratch())
+    packed = pickle.dumps(query)
+    assert b"_made_anew" in packed
+    monkeypatch.setattr(compiled, "_LIBRARY", "no-such-library.so")
+    monkeypatch.setattr(compiled, "_library", compiled._library.__wrapped__)
+    second = pickle.loads(packed)(Block(np.ones((4, 2))), Scratch())
+    np.testing.assert_array_equal(ravel(first), ravel(second))
+
+
+@pytest.mark.skipif(shutil.which("gcc") is None, reason="no gcc")
+@pytest.mark.parametrize("flags", [["-O3"], ["-Ofast"], ["-ffast-math"], ["-ffinite-math-only"]])
+def test_arithmetic_that_no_proof_knows_is_not_compiled(flags: list[str]) -> None:
+    source = Path(compiled.__file__).parent / "c" / "nearest.c"
+    command = ["gcc", "-std=gnu11", *flags, "-fsyntax-only", "-Wno-psabi", str(source)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=100)
+    assert (done.returncode == 0) == (flags == ["-O3"]), done.stderr
 
 
 @needs_compiled

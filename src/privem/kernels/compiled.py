@@ -134,8 +134,9 @@ class NearestPass:
         self._ordinary = bool(np.isfinite(self._half[: self.k]).all())
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # What holds addresses cannot travel to another process; what it was made of can.
-        return NearestPass, self._given
+        # What holds addresses cannot travel to another process; what it was made of can. There the
+        # library may be missing, or switched off.
+        return _made_anew, self._given
 
     def __call__(
         self,
@@ -148,6 +149,10 @@ class NearestPass:
 
         That is so where numbers are of an unusual type, or overflow. ``label`` (b,) is filled in.
         """
+        # C reads as many numbers as it is told: for what does not fit NumPy finds words.
+        beside = [len(X) if each is None else len(each) for each in (weight, label)]
+        if X.shape != (len(X), self.d) or beside != [len(X)] * 2:
+            return None
         if X.dtype.kind in _CONVERTED:
             X = X.astype(np.float64)
         single = X.dtype == np.float32
@@ -175,6 +180,10 @@ class NearestPass:
         if not np.isfinite(square):
             return None
         return sums[: self.k], sums[self.k : -1].reshape(self.k, self.d), square
+
+
+def _made_anew(*given: Any) -> NearestPass | None:
+    return NearestPass(*given) if available() else None
 
 
 def nearest_labels(

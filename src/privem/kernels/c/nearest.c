@@ -19,6 +19,15 @@
 #include <stdint.h>
 #include <stddef.h>
 
+/* Proofs rest on IEEE arithmetic, each operation rounded to double (docs/proofs/release.md). */
+#if defined(__FAST_MATH__) || defined(__ASSOCIATIVE_MATH__) || defined(__RECIPROCAL_MATH__) || \
+    (defined(__FINITE_MATH_ONLY__) && __FINITE_MATH_ONLY__)
+#error "privem must not be compiled with -ffast-math or parts of it"
+#endif
+#if defined(__FLT_EVAL_METHOD__) && (__FLT_EVAL_METHOD__ == 2 || __FLT_EVAL_METHOD__ < 0)
+#error "privem needs a processor, or flags, that round to double: -msse2 -mfpmath=sse"
+#endif
+
 /* Raise with every change of a signature or of this file's structures; compiled.py names it too. */
 #define VERSION 1
 #define PIECE 256
