@@ -5,6 +5,7 @@ The kernels run on torch's CPU here; on a CUDA device the last tests run too.
 
 import itertools
 import math
+import warnings
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -21,6 +22,8 @@ from privem.data import device, open_table, rows_on
 from privem.data.sums import ArrayRows, LocalSource
 from privem.data.table import Policy
 from privem.fit import fund
+from privem.kernels import cuda
+from privem.kernels.mixture import Features
 from privem.linalg import ravel
 from privem.models.categorical_mixture.model import Classes, ClassQuery
 from privem.models.categorical_mixture.pairs import PairsQuery
@@ -358,6 +361,30 @@ def test_emulated_products_are_refused(monkeypatch):
     device._refuse_emulation(rows, Policy())
     with pytest.raises(ValueError, match="emulated"):
         device._refuse_emulation(rows, Policy(private=True))
+
+
+def test_emulation_that_was_asked_for_later_gets_no_sums(data, monkeypatch):
+    """Neither do those see it who open rows without a fit: blocks go to the host."""
+    rows = replace(there(data), device=SimpleNamespace(type="cuda"))
+    assert rows._computes
+    monkeypatch.setenv("CUBLAS_EMULATE_DOUBLE_PRECISION", "1")
+    assert not rows._computes
+    assert rows.summed(CountQuery()) is None
+
+
+def test_a_private_sum_does_not_warn_of_its_kernel(monkeypatch):
+    """Only from so many rows on is there one: a warning would tell that there are as many."""
+
+    def failing(records, shape):
+        warnings.warn("the compiled kernel cannot be used", RuntimeWarning, stacklevel=2)
+
+    monkeypatch.setattr(cuda, "_usable", failing)
+    records = SimpleNamespace(X=torch.zeros((3, 2)), work=SimpleNamespace(torch=torch))
+    features, box = Features("square", 2), cuda.Box(np.zeros(2), np.ones(2), np.ones(2))
+    given = (records, features, np.zeros((2, 5)), np.zeros(2), box, 1.0, None)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert cuda.bounded(*given) is None
 
 
 def test_devices_of_another_kind_get_no_sums(data):

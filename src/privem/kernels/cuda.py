@@ -245,15 +245,31 @@ def bounded(
 
     ``None`` where the compiled kernel is not to be used.
     """
-    size, k = features.size, len(coefficients)
+    k = len(coefficients)
     short = records.X.element_size() == 4
     shape = Shape(features.kind, features.d, k, False, False, short, True)
     # One sum of 512 records is granted where tiles have as many.
     if not np.isfinite(radius) or features.tile_rows(k) < 512:
         return None
+    with warnings.catch_warnings():
+        # It would say that there are not fewer than _WORTH rows, which nobody may know.
+        warnings.simplefilter("ignore")
+        return _bounded(records, shape, coefficients, constants, box, radius, portable)
+
+
+def _bounded(
+    records: Tensors,
+    shape: Shape,
+    coefficients: Array,
+    constants: Array,
+    box: Box,
+    radius: float,
+    portable: Callable[[Tensors], tuple[Array, Array]],
+) -> tuple[Array, Array] | None:
     module, torch = _usable(records, shape), records.work.torch
     if module is None:
         return None
+    features, k, size = shape.features, shape.k, shape.features.size
     half = 0.5 * radius**2
     far = np.zeros(1 + shape.lanes * shape.each)
     far[0], far[1 : 1 + k] = half, constants
