@@ -282,8 +282,18 @@ def test_a_query_may_be_sent_to_where_there_is_no_library(monkeypatch: pytest.Mo
     assert b"_made_anew" in packed
     monkeypatch.setattr(compiled, "_LIBRARY", "no-such-library.so")
     monkeypatch.setattr(compiled, "_library", compiled._library.__wrapped__)
+    monkeypatch.delenv("PRIVEM_COMPILED", raising=False)
     second = pickle.loads(packed)(Block(np.ones((4, 2))), Scratch())
     np.testing.assert_array_equal(ravel(first), ravel(second))
+
+
+@needs_compiled
+def test_a_library_of_other_sources_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compiled, "_library", compiled._library.__wrapped__)
+    monkeypatch.delenv("PRIVEM_COMPILED", raising=False)
+    assert compiled.available()
+    monkeypatch.setattr(compiled, "_sources", lambda: 1)
+    assert not compiled.available()
 
 
 @pytest.mark.skipif(shutil.which("gcc") is None, reason="no gcc")
@@ -331,6 +341,7 @@ def test_a_fit_is_the_same_without_it(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_it_is_an_error_where_it_was_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(compiled, "_LIBRARY", "no-such-library.so")
     monkeypatch.setattr(compiled, "_library", compiled._library.__wrapped__)
+    monkeypatch.delenv("PRIVEM_COMPILED", raising=False)
     assert not compiled.available()
     monkeypatch.setenv("PRIVEM_COMPILED", "1")
     with pytest.raises(ImportError, match="no compiled part"):

@@ -15,6 +15,7 @@ there.
 from __future__ import annotations
 
 import ctypes
+import hashlib
 import os
 import sys
 from functools import lru_cache
@@ -27,8 +28,6 @@ from numpy.typing import NDArray
 from ..linalg import Array, Scratch
 from .nearest import nearest
 
-# As in c/nearest.c: another one is left alone.
-_VERSION = 1
 _LIBRARY = "nearest.dylib" if sys.platform == "darwin" else "nearest.so"
 # Numbers of these kinds are exact as doubles, or NumPy would round them in the same way.
 _CONVERTED = "biu"
@@ -74,7 +73,7 @@ def _library() -> ctypes.CDLL | None:
     try:
         library = ctypes.CDLL(str(path))
         library.privem_nearest_version.restype = _int
-        if library.privem_nearest_version() != _VERSION:
+        if library.privem_nearest_version() != _sources():
             return None
     except (OSError, AttributeError):
         return None
@@ -83,6 +82,18 @@ def _library() -> ctypes.CDLL | None:
     library.privem_nearest.argtypes = [_pointer, _pointer, _int]
     library.privem_nearest.restype = None
     return library
+
+
+def _sources() -> int:
+    """What a library made of the sources beside it calls itself: one of others is left alone.
+
+    An editable install may keep a library while its sources change, and what is proved of private
+    sums is proved of these.
+    """
+    made_of = hashlib.sha256()
+    for name in ("lanes.h", "nearest.c"):
+        made_of.update((Path(__file__).parent / "c" / name).read_bytes())
+    return int.from_bytes(made_of.digest()[:7], "big")
 
 
 class NearestPass:

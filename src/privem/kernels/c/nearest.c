@@ -28,8 +28,10 @@
 #error "privem needs a processor, or flags, that round to double: -msse2 -mfpmath=sse"
 #endif
 
-/* Raise with every change of a signature or of this file's structures; compiled.py names it too. */
-#define VERSION 1
+/* Of which sources a library was made: hatch_build.py says it, and compiled.py compares. */
+#ifndef VERSION
+#define VERSION 0
+#endif
 #define PIECE 256
 /* Above so many columns clusters, not records, are laid out along a vector; see lanes.h. */
 #define WIDE 32
