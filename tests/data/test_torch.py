@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import privem
+from privem.blocks.device import inside, placed
 from privem.blocks.histograms import CountQuery
 from privem.blocks.profile import ColumnsQuery
 from privem.blocks.region import Region
@@ -24,6 +25,7 @@ from privem.data.table import Policy
 from privem.fit import fund
 from privem.kernels import cuda
 from privem.kernels.mixture import Features
+from privem.kernels.tensors import rooted
 from privem.linalg import ravel
 from privem.models.categorical_mixture.model import Classes, ClassQuery
 from privem.models.categorical_mixture.pairs import PairsQuery
@@ -125,8 +127,6 @@ def regions(d):
 
 @pytest.mark.parametrize("d", [1, 3, 10])
 def test_unit_coordinates_are_those_of_numpy_to_the_last_bit(d):
-    from privem.blocks.device import inside, placed
-
     rng = np.random.default_rng(3)
     for dtype, region in itertools.product((np.float64, np.float32), regions(d)):
         with np.errstate(over="ignore"):
@@ -142,6 +142,28 @@ def test_unit_coordinates_are_those_of_numpy_to_the_last_bit(d):
         with np.errstate(all="ignore"):
             region.clamp(x)
         assert np.array_equal(x, y.numpy(), equal_nan=True)
+
+
+def test_no_operation_rounds_otherwise_than_that_of_numpy():
+    """Of 100,000 square roots by MKL a thousand are off by a bit."""
+    rng = np.random.default_rng(4)
+    a, b = rng.uniform(1, 9, (2, 100_003))
+    s, t = torch.from_numpy(a), torch.from_numpy(b)
+    for ours, theirs in (
+        (rooted(s.clone()), np.sqrt(a)),
+        (torch.div(1.0, s), 1.0 / a),
+        (s.div(t), a / b),
+        (s * t, a * b),
+        (s - t, a - b),
+        (s + t, a + b),
+    ):
+        assert np.array_equal(ours.numpy(), theirs)
+    X, ball, expected = 9 * rng.standard_normal((20_001, 5)), regions(5)[-1], np.empty((5, 20_001))
+    assert ball.ball
+    found = torch.empty((5, 20_001), dtype=torch.float64)
+    ball.place(X, expected, Scratch())
+    placed(ball, there(X).records())(torch.from_numpy(X), found)
+    assert np.array_equal(expected, found.numpy())
 
 
 def mixture_of(shape, k, d, rng):
