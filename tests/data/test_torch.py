@@ -385,6 +385,11 @@ def test_emulated_products_are_refused(monkeypatch):
         device._refuse_emulation(rows, Policy(private=True))
 
 
+def test_rows_are_not_copied_away_from_an_accelerator():
+    with pytest.raises(ValueError, match="X lies on meta"):
+        rows_on(torch.zeros((3, 2), device="meta"), "cpu")
+
+
 def test_emulation_that_was_asked_for_later_gets_no_sums(data, monkeypatch):
     """Neither do those see it who open rows without a fit: blocks go to the host."""
     rows = replace(there(data), device=SimpleNamespace(type="cuda"))

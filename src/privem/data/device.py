@@ -193,6 +193,8 @@ def rows_on(X: Any, device: Any = "cuda", weight: Any = None, groups: Any = None
     there = torch.device(device)
     if there.type == "cuda" and there.index is None:
         there = torch.device("cuda", torch.cuda.current_device())
+    if tensor.device.type not in ("cpu", there.type):
+        raise ValueError(f"X lies on {tensor.device}, and is summed there or, X.cpu(), on the host")
     n = len(tensor)
     weight = as_weights(_on_host(weight), n, False)
     groups = None if groups is None else as_labels(_on_host(groups), n)
