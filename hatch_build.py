@@ -4,9 +4,11 @@ The library needs no headers of Python and is called by ctypes. So one wheel per
 every Python, and a machine with a compiler but without Python's headers can build it.
 
 ``PRIVEM_COMPILED=1`` makes a failure an error, ``PRIVEM_COMPILED=0`` does not try. ``CC`` names the
-compiler. Flags from outside are not used: proofs rest on IEEE arithmetic.
+compiler. Flags from outside are not used, and nearest.c refuses those in ``CC`` that proofs cannot
+bear. The library says of which sources it was made, so that no older one is used.
 """
 
+import hashlib
 import os
 import shlex
 import subprocess
@@ -60,7 +62,12 @@ class CompiledHook(BuildHookInterface):  # type: ignore[type-arg]
 
 def compiled(source: Path, library: Path) -> str:
     """What went wrong; empty if the library is there."""
-    command = [*shlex.split(os.environ.get("CC") or "cc"), *FLAGS, str(source), "-o", str(library)]
+    made_of = hashlib.sha256()
+    for name in ("lanes.h", "nearest.c"):  # as privem/kernels/compiled.py
+        made_of.update(source.with_name(name).read_bytes())
+    version = f"-DVERSION={int.from_bytes(made_of.digest()[:7], 'big')}"
+    compiler = shlex.split(os.environ.get("CC") or "cc")
+    command = [*compiler, *FLAGS, version, str(source), "-o", str(library)]
     try:
         run = subprocess.run([*command, "-lm"], capture_output=True, text=True, timeout=300)
     except (OSError, subprocess.TimeoutExpired) as error:

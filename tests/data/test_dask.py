@@ -299,13 +299,18 @@ def test_a_partition_that_cannot_be_computed_says_nothing_of_its_rows(two):
     failed = pieces.map_blocks(failing, dtype=float)
     with pytest.raises(RuntimeError, match=r"on the cluster \(ValueError\)") as problem:
         GaussianMixture(2, **GIVEN).fit(failed)
-    assert problem.value.__suppress_context__
+    assert problem.value.__context__ is None  # nor does it hold on to the error that quotes one
     with pytest.raises(ValueError, match="is bad"):
         GaussianMixture(2, epsilon=None).fit(failed)
     target = RegressionMixture(1, bounds=9, target_bounds=9)
     with pytest.raises(ValueError, match="not as many rows") as problem:
         target.fit(pieces, pieces[:, 0].map_blocks(shorter, dtype=float))
     assert not re.search(r"\d", str(problem.value))
+    # Fewer columns than declared are found before anything is spent.
+    narrower = pieces.map_blocks(lambda block: block[:, :1], dtype=float)
+    with pytest.raises(ValueError, match="not the columns that X declares") as problem:
+        KMeans(2, **GIVEN).fit(narrower)
+    assert problem.value.__context__ is None
     # A column that is not of the type it declares: what is no number is missing.
     odd = dd.from_pandas(FRAME, npartitions=3).map_partitions(
         lambda part: part.astype({"a": object}).replace({"a": {part["a"].iloc[0]: "many"}}),

@@ -5,6 +5,9 @@ The kernels run on torch's CPU here; on a CUDA device the last tests run too.
 
 import itertools
 import math
+import sys
+import warnings
+from contextlib import nullcontext
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -12,6 +15,7 @@ import numpy as np
 import pytest
 
 import privem
+from privem.blocks.device import inside, placed
 from privem.blocks.histograms import CountQuery
 from privem.blocks.profile import ColumnsQuery
 from privem.blocks.region import Region
@@ -21,6 +25,8 @@ from privem.data import device, open_table, rows_on
 from privem.data.sums import ArrayRows, LocalSource
 from privem.data.table import Policy
 from privem.fit import fund
+from privem.kernels import cuda
+from privem.kernels.tensors import rooted
 from privem.linalg import ravel
 from privem.models.categorical_mixture.model import Classes, ClassQuery
 from privem.models.categorical_mixture.pairs import PairsQuery
@@ -122,8 +128,6 @@ def regions(d):
 
 @pytest.mark.parametrize("d", [1, 3, 10])
 def test_unit_coordinates_are_those_of_numpy_to_the_last_bit(d):
-    from privem.blocks.device import inside, placed
-
     rng = np.random.default_rng(3)
     for dtype, region in itertools.product((np.float64, np.float32), regions(d)):
         with np.errstate(over="ignore"):
@@ -139,6 +143,28 @@ def test_unit_coordinates_are_those_of_numpy_to_the_last_bit(d):
         with np.errstate(all="ignore"):
             region.clamp(x)
         assert np.array_equal(x, y.numpy(), equal_nan=True)
+
+
+def test_no_operation_rounds_otherwise_than_that_of_numpy():
+    """Of 100,000 square roots by MKL a thousand are off by a bit."""
+    rng = np.random.default_rng(4)
+    a, b = rng.uniform(1, 9, (2, 100_003))
+    s, t = torch.from_numpy(a), torch.from_numpy(b)
+    for ours, theirs in (
+        (rooted(s.clone()), np.sqrt(a)),
+        (torch.div(1.0, s), 1.0 / a),
+        (s.div(t), a / b),
+        (s * t, a * b),
+        (s - t, a - b),
+        (s + t, a + b),
+    ):
+        assert np.array_equal(ours.numpy(), theirs)
+    X, ball, expected = 9 * rng.standard_normal((20_001, 5)), regions(5)[-1], np.empty((5, 20_001))
+    assert ball.ball
+    found = torch.empty((5, 20_001), dtype=torch.float64)
+    ball.place(X, expected, Scratch())
+    placed(ball, there(X).records())(torch.from_numpy(X), found)
+    assert np.array_equal(expected, found.numpy())
 
 
 def mixture_of(shape, k, d, rng):
@@ -358,6 +384,40 @@ def test_emulated_products_are_refused(monkeypatch):
     device._refuse_emulation(rows, Policy())
     with pytest.raises(ValueError, match="emulated"):
         device._refuse_emulation(rows, Policy(private=True))
+
+
+def test_rows_are_not_copied_away_from_an_accelerator():
+    with pytest.raises(ValueError, match="X lies on meta"):
+        rows_on(torch.zeros((3, 2), device="meta"), "cpu")
+
+
+def test_emulation_that_was_asked_for_later_gets_no_sums(data, monkeypatch):
+    """Neither do those see it who open rows without a fit: blocks go to the host."""
+    rows = replace(there(data), device=SimpleNamespace(type="cuda"))
+    assert rows._computes
+    monkeypatch.setenv("CUBLAS_EMULATE_DOUBLE_PRECISION", "1")
+    assert not rows._computes
+    assert rows.summed(CountQuery()) is None
+
+
+def test_a_private_sum_does_not_warn_of_its_kernel(monkeypatch):
+    """Only from so many rows on is there one: a warning would tell that there are as many."""
+
+    def failing(**_):
+        raise RuntimeError("no compiler")
+
+    cupy = SimpleNamespace(cuda=SimpleNamespace(Device=nullcontext), RawModule=failing)
+    monkeypatch.setitem(sys.modules, "cupy", cupy)
+    exact = cuda.Shape("square", 2, 2, hard=False, single=False, short=False)
+    with pytest.warns(RuntimeWarning, match="cannot be compiled"):
+        assert cuda._module.__wrapped__(exact, 0) is None
+    private = replace(exact, bounded=True)
+    differ = (np.ones((2, 5)), 0.0), (np.zeros((2, 5)), 0.0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert cuda._module.__wrapped__(private, 0) is None
+        monkeypatch.setattr(cuda, "_distrusted", set())
+        assert not cuda.trusted(private, *(lambda each=each: each for each in differ))
 
 
 def test_devices_of_another_kind_get_no_sums(data):

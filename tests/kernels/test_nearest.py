@@ -3,6 +3,7 @@
 import copy
 import os
 import pickle
+import shutil
 import subprocess
 import sys
 import threading
@@ -258,6 +259,54 @@ def test_a_query_that_was_used_can_be_copied_and_sent() -> None:
 
 
 @needs_compiled
+def test_rows_that_do_not_fit_never_reach_c() -> None:
+    """It would read beyond them, and write beyond labels."""
+    X, label = np.zeros((5, 2)), np.empty(5, dtype=np.int32)
+    run = compiled.NearestPass(np.zeros(2), np.zeros((3, 2)))
+    assert run(X, np.ones(5), Scratch(), label) is not None
+    for unfit in (
+        (X[:, :1], None, Scratch()),
+        (np.zeros((5, 3)), None, Scratch()),
+        (X[0], None, Scratch()),
+        (X[:, :, None], None, Scratch()),
+        (X, np.ones(4), Scratch()),
+        (X, None, Scratch(), label[:4]),
+    ):
+        assert run(*unfit) is None
+
+
+@needs_compiled
+def test_a_query_may_be_sent_to_where_there_is_no_library(monkeypatch: pytest.MonkeyPatch) -> None:
+    query = NearestQuery(Clusters(np.zeros((3, 2))), np.zeros(2))
+    first = query(Block(np.ones((4, 2))), Scratch())
+    packed = pickle.dumps(query)
+    assert b"_made_anew" in packed
+    monkeypatch.setattr(compiled, "_LIBRARY", "no-such-library.so")
+    monkeypatch.setattr(compiled, "_library", compiled._library.__wrapped__)
+    monkeypatch.delenv("PRIVEM_COMPILED", raising=False)
+    second = pickle.loads(packed)(Block(np.ones((4, 2))), Scratch())
+    np.testing.assert_array_equal(ravel(first), ravel(second))
+
+
+@needs_compiled
+def test_a_library_of_other_sources_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compiled, "_library", compiled._library.__wrapped__)
+    monkeypatch.delenv("PRIVEM_COMPILED", raising=False)
+    assert compiled.available()
+    monkeypatch.setattr(compiled, "_sources", lambda: 1)
+    assert not compiled.available()
+
+
+@pytest.mark.skipif(shutil.which("gcc") is None, reason="no gcc")
+@pytest.mark.parametrize("flags", [["-O3"], ["-Ofast"], ["-ffast-math"], ["-ffinite-math-only"]])
+def test_arithmetic_that_no_proof_knows_is_not_compiled(flags: list[str]) -> None:
+    source = Path(compiled.__file__).parent / "c" / "nearest.c"
+    command = ["gcc", "-std=gnu11", *flags, "-fsyntax-only", "-Wno-psabi", str(source)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=100)
+    assert (done.returncode == 0) == (flags == ["-O3"]), done.stderr
+
+
+@needs_compiled
 def test_other_threads_run_meanwhile() -> None:
     X = np.random.default_rng(0).standard_normal((4_000_000, 2))
     run = compiled.NearestPass(np.zeros(2), np.ascontiguousarray(X[:200]))
@@ -293,6 +342,7 @@ def test_a_fit_is_the_same_without_it(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_it_is_an_error_where_it_was_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(compiled, "_LIBRARY", "no-such-library.so")
     monkeypatch.setattr(compiled, "_library", compiled._library.__wrapped__)
+    monkeypatch.delenv("PRIVEM_COMPILED", raising=False)
     assert not compiled.available()
     monkeypatch.setenv("PRIVEM_COMPILED", "1")
     with pytest.raises(ImportError, match="no compiled part"):

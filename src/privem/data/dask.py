@@ -104,19 +104,25 @@ class DaskRows:
         ]
         while len(level) > 1:
             level = [merged(level[at : at + _FAN]) for at in range(0, len(level), _FAN)]
+        refused = problem = ""
         try:
             found: T = dask.compute(level[0], traverse=False)[0]
         except RowsRefused as error:
-            raise ValueError(str(error)) from None
+            refused = str(error)
         except Exception as error:
             if self.form.exact:
                 raise
-            # Whatever it says may quote a record.
+            problem = type(error).__name__
+        # Raised out here, as the new error would hold on to the old one: whatever that says, and
+        # the frames of its traceback, may quote a record.
+        if refused:
+            raise ValueError(refused)
+        if problem:
             raise RuntimeError(
-                f"the rows could not be summed on the cluster ({type(error).__name__}): can every "
+                f"the rows could not be summed on the cluster ({problem}): can every "
                 "worker import privem and compute every partition, and is its memory large "
                 "enough? X.map_partitions(len).compute(), of an array X.sum().compute(), tries it"
-            ) from None
+            )
         return found
 
 
@@ -144,7 +150,7 @@ def open_dask(X: Any, y: Any, weight: Any, groups: Any, policy: Policy) -> Table
     called = target or (None if y is None else _name(y))
     names = None if columns is None else (*columns, *[called or "target"] * policy.target)
     chosen = None if columns is None else tuple(columns)
-    form = Form(chosen, names, target, weights, policy.exact, policy.missing)
+    form = Form(chosen, names, target, weights, policy.exact, policy.missing, len(types))
     rows = DaskRows(form, _parts(X, y, weight), len(types) + policy.target)
     count = X.shape[0] if _is(X, "Array") and not np.isnan(X.shape[0]) else None
     weighted = weights is not None or weight is not None

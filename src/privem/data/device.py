@@ -150,7 +150,9 @@ class DeviceRows:
     def _computes(self) -> bool:
         """Whether the device is of a kind whose arithmetic the proofs know."""
         torch: Any = sys.modules["torch"]
-        return self.device.type == "cpu" or (self.device.type == "cuda" and not torch.version.hip)
+        if self.device.type == "cuda":  # the variable may have been set since the rows were opened
+            return not (torch.version.hip or _emulated())
+        return bool(self.device.type == "cpu")
 
     def records(self, single: bool = False) -> Tensors:
         """The rows as kernels take them, computed with in float64.
@@ -191,6 +193,8 @@ def rows_on(X: Any, device: Any = "cuda", weight: Any = None, groups: Any = None
     there = torch.device(device)
     if there.type == "cuda" and there.index is None:
         there = torch.device("cuda", torch.cuda.current_device())
+    if tensor.device.type not in ("cpu", there.type):
+        raise ValueError(f"X lies on {tensor.device}, and is summed there or, X.cpu(), on the host")
     n = len(tensor)
     weight = as_weights(_on_host(weight), n, False)
     groups = None if groups is None else as_labels(_on_host(groups), n)
@@ -284,8 +288,12 @@ def _refuse_sparse(tensor: Any) -> None:
         raise TypeError("a sparse tensor was given; privem takes dense ones: X.to_dense()")
 
 
+def _emulated() -> bool:
+    return os.environ.get(_EMULATION, "0") != "0"
+
+
 def _refuse_emulation(rows: DeviceRows, policy: Policy) -> None:
-    if policy.private and rows.device.type == "cuda" and os.environ.get(_EMULATION, "0") != "0":
+    if policy.private and rows.device.type == "cuda" and _emulated():
         raise ValueError(
             f"{_EMULATION} is set: products of doubles would be emulated, and no error bound is "
             "known for that. A private fit needs one; unset the variable"

@@ -38,6 +38,8 @@ class Form:
     weight: str | None
     exact: bool
     missing: bool
+    width: int
+    """How many features every partition has."""
 
     def rows(self, X: Any, y: Any, weight: Any) -> ArrayRows:
         """The rows of a partition, laid out in memory always alike: sums do not differ by a bit."""
@@ -48,6 +50,8 @@ class Form:
             y = y if self.target is None else X[self.target]
             weight = weight if self.weight is None else X[self.weight]
             values = np.asfortranarray(numbers(X[list(self.columns)]))
+        if values.ndim != 2 or values.shape[1] != self.width:
+            raise RowsRefused("a partition of X has not the columns that X declares")
         target, weight = (None if v is None else one_column(v) for v in (y, weight))
         for name, column in (("y", target), ("sample_weight", weight)):
             if column is not None and len(column) != len(values):

@@ -15,6 +15,7 @@ there.
 from __future__ import annotations
 
 import ctypes
+import hashlib
 import os
 import sys
 from functools import lru_cache
@@ -27,8 +28,6 @@ from numpy.typing import NDArray
 from ..linalg import Array, Scratch
 from .nearest import nearest
 
-# As in c/nearest.c: another one is left alone.
-_VERSION = 1
 _LIBRARY = "nearest.dylib" if sys.platform == "darwin" else "nearest.so"
 # Numbers of these kinds are exact as doubles, or NumPy would round them in the same way.
 _CONVERTED = "biu"
@@ -74,7 +73,7 @@ def _library() -> ctypes.CDLL | None:
     try:
         library = ctypes.CDLL(str(path))
         library.privem_nearest_version.restype = _int
-        if library.privem_nearest_version() != _VERSION:
+        if library.privem_nearest_version() != _sources():
             return None
     except (OSError, AttributeError):
         return None
@@ -83,6 +82,18 @@ def _library() -> ctypes.CDLL | None:
     library.privem_nearest.argtypes = [_pointer, _pointer, _int]
     library.privem_nearest.restype = None
     return library
+
+
+def _sources() -> int:
+    """What a library made of the sources beside it calls itself: one of others is left alone.
+
+    An editable install may keep a library while its sources change, and what is proved of private
+    sums is proved of these.
+    """
+    made_of = hashlib.sha256()
+    for name in ("lanes.h", "nearest.c"):
+        made_of.update((Path(__file__).parent / "c" / name).read_bytes())
+    return int.from_bytes(made_of.digest()[:7], "big")
 
 
 class NearestPass:
@@ -134,8 +145,9 @@ class NearestPass:
         self._ordinary = bool(np.isfinite(self._half[: self.k]).all())
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # What holds addresses cannot travel to another process; what it was made of can.
-        return NearestPass, self._given
+        # What holds addresses cannot travel to another process; what it was made of can. There the
+        # library may be missing, or switched off.
+        return _made_anew, self._given
 
     def __call__(
         self,
@@ -148,6 +160,10 @@ class NearestPass:
 
         That is so where numbers are of an unusual type, or overflow. ``label`` (b,) is filled in.
         """
+        # C reads as many numbers as it is told: for what does not fit NumPy finds words.
+        beside = [len(X) if each is None else len(each) for each in (weight, label)]
+        if X.shape != (len(X), self.d) or beside != [len(X)] * 2:
+            return None
         if X.dtype.kind in _CONVERTED:
             X = X.astype(np.float64)
         single = X.dtype == np.float32
@@ -175,6 +191,10 @@ class NearestPass:
         if not np.isfinite(square):
             return None
         return sums[: self.k], sums[self.k : -1].reshape(self.k, self.d), square
+
+
+def _made_anew(*given: Any) -> NearestPass | None:
+    return NearestPass(*given) if available() else None
 
 
 def nearest_labels(

@@ -157,12 +157,14 @@ def _module(shape: Kernel, device: int) -> Any:
             module.get_function(shape.entry)
             return module
     except Exception as problem:  # whatever a compiler may raise
-        warnings.warn(
-            f"the compiled kernel cannot be used ({type(problem).__name__}); torch sums instead",
-            RuntimeWarning,
-            stacklevel=2,
-        )
+        _say(shape, f"it cannot be compiled ({type(problem).__name__}); torch sums instead")
         return None
+
+
+def _say(shape: Kernel, what: str) -> None:
+    """Warn, if sums are exact: kernels are for many rows, so it would tell that there are many."""
+    if not shape.bounded:
+        warnings.warn(f"a compiled kernel is not used: {what}", RuntimeWarning, stacklevel=3)
 
 
 def _launched(
@@ -278,7 +280,7 @@ def bounded(
 
     ``None`` where the compiled kernel is not to be used.
     """
-    size, k = features.size, len(coefficients)
+    k = len(coefficients)
     short = records.X.element_size() == 4
     shape = Shape(features.kind, features.d, k, False, False, short, True)
     # One sum of 512 records is granted where tiles have as many.
@@ -287,6 +289,7 @@ def bounded(
     module, torch = usable(records, shape), records.work.torch
     if module is None:
         return None
+    features, k, size = shape.features, shape.k, shape.features.size
     half = 0.5 * radius**2
     far = np.zeros(1 + shape.lanes * shape.each)
     far[0], far[1 : 1 + k] = half, constants
@@ -354,11 +357,7 @@ def trusted(shape: Kernel, ours: Found, theirs: Found) -> bool:
     if shape not in _trusted:
         if not _agree(shape, ours(), theirs()):
             _distrusted.add(shape)
-            warnings.warn(
-                "the compiled kernel's sums differ from torch's; it is not used",
-                RuntimeWarning,
-                stacklevel=2,
-            )
+            _say(shape, "its sums differ from torch's")
             return False
         _trusted.add(shape)
     return True

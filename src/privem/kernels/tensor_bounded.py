@@ -24,7 +24,18 @@ from .tensor_mixture import (
     whitened,
 )
 from .tensor_nearest import assign, member_of
-from .tensors import Pieces, Place, Tensor, Tensors, Total, Work, counted, products, sums
+from .tensors import (
+    Pieces,
+    Place,
+    Tensor,
+    Tensors,
+    Total,
+    Work,
+    counted,
+    products,
+    rooted,
+    sums,
+)
 from .whitened import DEEPEST, raised
 
 # As in :mod:`privem.blocks.region`.
@@ -58,7 +69,7 @@ def pulled(work: Work, centre: Array, scale: Array, limit: Array, ball: bool) ->
             clamp(out, inside)
             torch.where(odd, inside, out, out=out)
             square = torch.where(odd, _squares(inside), square)
-        out.mul_(torch.div(1.0, square.clamp_(min=1.0).sqrt_()))
+        out.mul_(torch.div(1.0, rooted(square.clamp_(min=1.0))))
 
     return place
 
@@ -278,7 +289,7 @@ def bounded_nearest(
             distance = square.sum(0).sub_(best.mul_(2.0)).clamp_(min=0.0)
             x.sub_(torch.index_select(columns, 1, label, out=square))
             reach = spread * radius
-            beyond = distance.sqrt().div_(reach).clamp_(min=1.0)
+            beyond = rooted(distance.clone()).div_(reach).clamp_(min=1.0)
             x.mul_(torch.div(1.0 / spread, beyond))
             distance.clamp_(max=reach**2).div_(spread**2)
             if here is not None:
@@ -301,7 +312,7 @@ def clamped(
         if not ball:  # NaN stays, and becomes a limit of whatever is computed
             return torch.clamp(x, least, most)
         y = x.sub(middle).div_(size).clamp_(-_HUGE, _HUGE)
-        norm = _squares(y).sqrt_()
+        norm = rooted(_squares(y))
         return torch.where(norm > 1, y.div_(norm).mul_(size).add_(middle), x)
 
     return inside

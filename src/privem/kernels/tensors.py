@@ -195,6 +195,15 @@ class Total:
         return found
 
 
+def rooted(values: Tensor) -> Tensor:
+    """Square roots in place, correctly rounded: on a processor torch's own (by MKL) are not."""
+    if values.is_cuda:
+        return values.sqrt_()
+    numbers = values.numpy()
+    np.sqrt(numbers, out=numbers)
+    return values
+
+
 def centred(work: Work, origin: Array) -> Place:
     """Records about an origin: subtracted in float64, whatever they are computed in."""
     about = work.put(origin, work.double)[:, None]

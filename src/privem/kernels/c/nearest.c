@@ -19,8 +19,19 @@
 #include <stdint.h>
 #include <stddef.h>
 
-/* Raise with every change of a signature or of this file's structures; compiled.py names it too. */
-#define VERSION 1
+/* Proofs rest on IEEE arithmetic, each operation rounded to double (docs/proofs/release.md). */
+#if defined(__FAST_MATH__) || defined(__ASSOCIATIVE_MATH__) || defined(__RECIPROCAL_MATH__) || \
+    (defined(__FINITE_MATH_ONLY__) && __FINITE_MATH_ONLY__)
+#error "privem must not be compiled with -ffast-math or parts of it"
+#endif
+#if defined(__FLT_EVAL_METHOD__) && (__FLT_EVAL_METHOD__ == 2 || __FLT_EVAL_METHOD__ < 0)
+#error "privem needs a processor, or flags, that round to double: -msse2 -mfpmath=sse"
+#endif
+
+/* Of which sources a library was made: hatch_build.py says it, and compiled.py compares. */
+#ifndef VERSION
+#define VERSION 0
+#endif
 #define PIECE 256
 /* Above so many columns clusters, not records, are laid out along a vector; see lanes.h. */
 #define WIDE 32
