@@ -166,8 +166,10 @@ class NearestPass:
             return None
         if X.dtype.kind in _CONVERTED:
             X = X.astype(np.float64)
+        elif not X.flags.aligned:  # as what comes from another process may be
+            X = X.copy()
         single = X.dtype == np.float32
-        if not (self._ordinary and (single or X.dtype == np.float64) and X.flags.aligned):
+        if not (self._ordinary and (single or X.dtype == np.float64)):
             return None
         sums = np.zeros(self.k * (1 + self.d) + 1)
         at = _address(sums)
