@@ -4,23 +4,37 @@ A model gives the E-step as a query and the M-step on its release (:class:`prive
 Exact EM stops when its objective stands still. Private EM takes a number of iterations that is
 fixed beforehand, and a :class:`Path` says where its noisy steps lead: how far beyond an M-step to
 go while searching, and which iterates are averaged in the end.
+
+*Streams* (:class:`OnlineEM`). Exact EM can also take in records block by block and look at each
+once (Cappé and Moulines 2009, "On-line expectation-maximization algorithm for latent data models").
+The sums of a block, per unit of weight, move running sums s by a step: s becomes (1 - g) s + g s'.
+The M-step is that of any fit, on the running sums. With a block of weight w that brings the stream
+to weight N, g = (w/N)^a: for equal blocks, the t-th step is t^-a. Steps must add up to infinity,
+so that a start is forgotten, and their squares must not, so that the parameters settle: any a above
+1/2 and up to 1 will do, and 0.6 is what that paper recommends. a = 1 would keep all sums that were
+made under parameters of long ago: for k-means it is MacQueen's algorithm, and scikit-learn's
+``MiniBatchKMeans``. Sums that depend on no parameters are added up (a = 1): nothing is forgotten.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Generator, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from typing import Any, Generic, Protocol, Self, TypeVar
 
 import numpy as np
 
+from .blocks.moments import Frame, FramePlan
 from .core import ExactModel, Model, Noise, Release, Stage
-from .linalg import Array, map_leaves
+from .linalg import Array, leaves, map_leaves
 from .noise.exact import Exact
 from .run import held
 
 State = TypeVar("State")
+
+# The exponent of the steps of online EM, see above; experiments/minibatch has others.
+_DECAY = 0.6
 
 
 @dataclass(frozen=True)
@@ -35,6 +49,8 @@ class Fit(Generic[State]):
     history: list[float] = field(default_factory=list)
     previous: State | None = None
     """The state before the last M-step."""
+    release: Release[Any] | None = None
+    """The last sums."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +80,7 @@ class ExactEM(Generic[State]):
     def stages(self) -> Generator[Stage, Release[Any], Fit[State]]:
         """Generate the stages."""
         old = state = self.start
-        history, converged = [], False
+        history, converged, release = [], False, None
         value, remark = self.before, ""
         for iteration in range(1, self.max_iter + 1):
             query = self.model.query(state, iteration - 1)
@@ -76,12 +92,130 @@ class ExactEM(Generic[State]):
             if self.stop(value - before, old, state):
                 converged = True
                 break
-        return Fit(state, value, len(history), converged, history, old)
+        return Fit(state, value, len(history), converged, history, old, release)
 
 
 def gains_less(tol: float) -> Callable[[float, Any, Any], bool]:
     """Stop where the objective changes by less than ``tol``."""
     return lambda change, old, new: abs(change) < tol
+
+
+@dataclass(frozen=True)
+class Stream:
+    """The sums that EM holds of a stream, as large as if made over all of its records at once.
+
+    Parameters
+    ----------
+    count : float
+        The weight of all records so far.
+    sums : mapping
+        The model's sums by name; empty where moments say it all.
+    origins : array or None
+        What these are about, where that changes: see :class:`OnlineEM`.
+    frame : Frame or None
+        Moments of all records about the first block's mean, where the model asks for them.
+    blocks : int
+        How many blocks were taken in one by one; a fit of all records is none.
+    fixed : mapping
+        Parameters of the estimator that these sums go with.
+    """
+
+    count: float
+    sums: Mapping[str, Array]
+    origins: Array | None = None
+    frame: Frame | None = None
+    blocks: int = 0
+    fixed: Mapping[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def after(cls, release: Release[Any] | None, frame: Frame | None = None) -> Stream | None:
+        """What a fit leaves to go on from; without an iteration nothing."""
+        if release is None:
+            return None
+        sums = leaves(release.statistics)
+        count = float(sums["count"].sum()) if frame is None else frame.count
+        return cls(count, sums, _origins(release.query), frame)
+
+    def to_dict(self) -> dict[str, Any]:
+        """As numbers, arrays and mappings of them."""
+        frame = None if self.frame is None else _fields(self.frame)
+        return _fields(self) | {"frame": frame}
+
+    @classmethod
+    def from_dict(cls, known: Mapping[str, Any]) -> Stream:
+        """The inverse of :meth:`to_dict`."""
+        frame = None if known["frame"] is None else Frame(**known["frame"])
+        stream = cls(**{**known, "frame": frame})
+        arrays = [*stream.sums.values(), *([] if frame is None else [frame.total, frame.second])]
+        if not (stream.count > 0 and all(np.isfinite(array).all() for array in arrays)):
+            raise ValueError("the sums of a stream must be finite")
+        return stream
+
+
+def _fields(record: Any) -> dict[str, Any]:
+    """The fields of a dataclass by name."""
+    return {each.name: getattr(record, each.name) for each in fields(record)}
+
+
+def _origins(query: Any) -> Array | None:
+    origins = getattr(query, "origins", None)
+    return None if origins is None else np.array(origins)
+
+
+@dataclass(frozen=True)
+class OnlineEM(Generic[State]):
+    """Another block of a stream: one step of online EM.
+
+    Parameters
+    ----------
+    model : callable or None
+        From a frame to the model. Its queries and M-step are those of a fit. Where its sums are
+        about ``query.origins`` that may differ from one query to the next, its method ``carried``
+        gives the same sums about others. ``None``: the frame is all there is to know, and is the
+        new state.
+    state : state
+        The parameters before the block.
+    stream : Stream
+    names : sequence of str
+        One per column, for error messages.
+    """
+
+    model: Callable[[Frame | None], ExactModel[State, Any]] | None
+    state: State
+    stream: Stream
+    names: Sequence[str]
+
+    def stages(self) -> Generator[Stage, Release[Any], tuple[Any, Stream]]:
+        """Generate the stages."""
+        before, plan = self.stream, FramePlan(self.names)
+        rows = yield from plan.sums()
+        weight = float(rows.count)
+        count, step = before.count + weight, weight / (before.count + weight)
+        if self.model is not None:
+            step = step**_DECAY
+
+        def blend(old: Array, new: Array) -> Array:
+            return np.asarray(count * ((1 - step) * old / before.count + step * new / weight))
+
+        frame = before.frame
+        if frame is not None:
+            diagonal = len(frame.second) == len(frame.origin)
+            new = yield from plan.about(frame.origin, rows, diagonal)
+            total, second = blend(frame.total, new.total), blend(frame.second, new.second)
+            frame = Frame(frame.rows + new.rows, count, frame.origin, total, second)
+        after = replace(before, count=count, frame=frame, blocks=before.blocks + 1)
+        if self.model is None:
+            return frame, after
+        model = self.model(frame)
+        query = model.query(self.state, before.blocks)
+        release = yield Stage(query, Exact(), f"block {after.blocks}")
+        old = type(release.statistics)(**before.sums)
+        if before.origins is not None:
+            carried: Any = self.model(before.frame)
+            old = carried.carried(old, before.origins, query)
+        sums = map_leaves(blend, old, release.statistics)
+        after = replace(after, sums=leaves(sums), origins=_origins(query))
+        return model.m_step(self.state, replace(release, statistics=sums)), after
 
 
 class Path(Protocol[State]):

@@ -8,6 +8,7 @@ An estimator says what to do, in a few methods, and this module does it, exactly
         fit_exactly(estimator, table)      run(estimator._exact_plan(table)); estimator._set_exact
         fit_privately(estimator, table)    fund(estimator._private_plan(table, terms)), pay for it;
                                            estimator._set_private; the statement, privacy_
+    go_on(estimator, X, ...)               another block of a stream, exactly: ``partial_fit``
 
 :func:`fund` and :func:`pay` are the only way from a private plan to a result: estimators,
 ``private_mean`` and ``private_score`` all go through them. Between the two stands
@@ -19,17 +20,18 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
 
 from .budget import Funded, PrivatePlan, Terms
-from .core import Release, Source, Stage
+from .core import Plan, Release, Source, Stage
 from .data.frame import FrameKind
 from .data.sums import effective_threads, one_blas_thread
 from .data.values import is_frame
+from .em import OnlineEM
 from .estimator.uncertainty import Played
 from .estimator.warnings import advise, advise_at_end, at_end, count_fit
 from .ledger import Asked, Entry, LedgerError, open_ledger
@@ -54,10 +56,49 @@ _PRIVATE = (
     *("_played", "_uncertainty", "selection_"),
 )
 _EXACT = ("converged_", "lower_bound_", "lower_bounds_", "labels_", "inertia_")
+# And the sums that a fit has ended with, or a stream has come to.
+_SUMS = ("_ended", "_stream")
 
 
 def fit(estimator: Any, X: Any, y: Any, sample_weight: Any, groups: Any) -> None:
-    """Fit an estimator: all of its attributes are set or, if anything is wrong, none.
+    """Fit an estimator: all of its attributes are set or, if anything is wrong, none."""
+    with _whole(estimator):
+        table = _opened(estimator, X, y, sample_weight, groups)
+        (fit_exactly if estimator.epsilon is None else fit_privately)(estimator, table)
+
+
+def go_on(estimator: Any, X: Any, y: Any, sample_weight: Any) -> None:
+    """Take the next block of a stream into a model, exactly: all attributes are set, or none.
+
+    The first block is fitted as any data are.
+    """
+    with _whole(estimator):
+        estimator._check_stream()
+        if not hasattr(estimator, estimator._needed[0]):
+            table = _opened(estimator, X, y, sample_weight, None)
+            if not table.single_rows:
+                raise TypeError(
+                    "partial_fit takes rows of this process: arrays, frames and files. Fit what "
+                    "lies elsewhere in one piece"
+                )
+            fit_exactly(estimator, table)
+            begun = estimator._begun()
+            forget(estimator, (*_EXACT, *_SUMS))
+            estimator._stream = replace(begun, blocks=1)
+            return
+        stream = estimator._begun()
+        _check(estimator)
+        table = estimator._reopen(X, y, sample_weight, flags=estimator._takes_flags())
+        model, state = estimator._online(table)
+        plan: OnlineEM[Any] = OnlineEM(model, state, stream, estimator._called())
+        result = _run_exactly(estimator, plan, table)
+        forget(estimator, (*_EXACT, *_SUMS))
+        estimator._set_online(*result)
+
+
+@contextmanager
+def _whole(estimator: Any) -> Iterator[None]:
+    """A change of an estimator that is made as a whole or, if anything is wrong, not at all.
 
     Otherwise a refit that fails could leave the last fit's parameters and statement beside the
     columns of other data. Warnings about the result come when all of it is set.
@@ -65,19 +106,7 @@ def fit(estimator: Any, X: Any, y: Any, sample_weight: Any, groups: Any) -> None
     before = dict(vars(estimator))
     try:
         with at_end() as waiting:
-            if estimator.epsilon is not None:
-                # Numbers that sums over records cannot be computed with.
-                check_all_sizes(estimator.get_params(deep=False))
-            elif estimator.ledger is not None and estimator.ledger is not False:
-                raise ValueError(
-                    "an exact fit (epsilon=None) has no finite cost that a ledger could be charged"
-                )
-            check_jobs(estimator.n_jobs)
-            estimator._check_parameters()
-            table = estimator._open_table(X, y, sample_weight, groups)
-            # Tables that the model returns are of the same kind.
-            estimator._frame = FrameKind.of(X) if is_frame(X) else None
-            (fit_exactly if estimator.epsilon is None else fit_privately)(estimator, table)
+            yield
     except BaseException:
         # All but the lineage: what was spent before the failure stays counted.
         before |= {name: vars(estimator)[name] for name in vars(estimator) if name == "_lineage"}
@@ -88,16 +117,41 @@ def fit(estimator: Any, X: Any, y: Any, sample_weight: Any, groups: Any) -> None
         advise(message, category)
 
 
+def _opened(estimator: Any, X: Any, y: Any, sample_weight: Any, groups: Any) -> Any:
+    """The table of a fit, once all parameters are checked."""
+    _check(estimator)
+    table = estimator._open_table(X, y, sample_weight, groups)
+    # Tables that the model returns are of the same kind.
+    estimator._frame = FrameKind.of(X) if is_frame(X) else None
+    return table
+
+
+def _check(estimator: Any) -> None:
+    """Refuse bad parameters before a row is read."""
+    if estimator.epsilon is not None:
+        # Numbers that sums over records cannot be computed with.
+        check_all_sizes(estimator.get_params(deep=False))
+    elif estimator.ledger is not None and estimator.ledger is not False:
+        raise ValueError(
+            "an exact fit (epsilon=None) has no finite cost that a ledger could be charged"
+        )
+    check_jobs(estimator.n_jobs)
+    estimator._check_parameters()
+
+
 def fit_exactly(estimator: Any, table: Any) -> None:
     """Fit without privacy."""
-    plan = estimator._exact_plan(table)
+    result = _run_exactly(estimator, estimator._exact_plan(table), table)
+    # An exact fit promises nothing: a private fit's statement must not outlive it.
+    forget(estimator, (*_PRIVATE, *_EXACT, *_SUMS))
+    estimator._set_exact(result, table)
+
+
+def _run_exactly(estimator: Any, plan: Plan[Result], table: Any) -> Result:
     # Counted before BLAS is held: None means as many threads as BLAS had.
     threads = effective_threads(estimator.n_jobs)
     with estimator._progress(), one_blas_thread():
-        result = run(plan, table.source(threads), estimator._watch)
-    # An exact fit promises nothing: a private fit's statement must not outlive it.
-    forget(estimator, (*_PRIVATE, *_EXACT))
-    estimator._set_exact(result, table)
+        return run(plan, table.source(threads), estimator._watch)
 
 
 def fit_privately(estimator: Any, table: Any) -> None:
@@ -111,7 +165,7 @@ def fit_privately(estimator: Any, table: Any) -> None:
     asked = asking(type(estimator).__name__, plan, terms, people.unit, trust)
     with entered(estimator.ledger, asked, funded, meter) as entry:
         count_fit(estimator)
-        forget(estimator, (*_PRIVATE, *_EXACT))
+        forget(estimator, (*_PRIVATE, *_EXACT, *_SUMS))
         with estimator._progress(), tape.recording(table.source(estimator.n_jobs)) as source:
             result = pay(funded, meter, source, estimator._watch, entry)
         estimator.structure_ = result.structure

@@ -106,7 +106,7 @@ class BoundedSum(ABC, Generic[Sums]):
         """Sum a block."""
         f = self.contributions(block, scratch)
         weight = capped(block.weight, self.cap_weight, f.shape[1])
-        return self.unravel(f.sum(axis=1) if weight is None else f @ weight)
+        return self.unravel(f.sum(axis=1) if weight is None else np.dot(f, weight))
 
 
 @dataclass(frozen=True)
@@ -152,7 +152,7 @@ class OuterSum(ABC):
         v, h = self.vectors(block, scratch)
         weight = capped(block.weight, self.cap_weight, v.shape[1])
         factor = h if weight is None else (weight if h is None else weight * h)
-        return SecondMoments(svec((v if factor is None else v * factor) @ v.T))
+        return SecondMoments(svec(np.dot(v if factor is None else v * factor, v.T)))
 
     def unravel(self, vector: Array) -> SecondMoments:
         """The sums from the vector of their numbers."""

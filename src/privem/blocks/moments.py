@@ -95,9 +95,9 @@ class MomentsQuery:
             np.subtract(block.X, self.origin, out=x)
             if self.diagonal:
                 weight = np.ones(len(x)) if block.weight is None else block.weight
-                total = weight @ x
+                total = np.dot(weight, x)
                 np.multiply(x, x, out=x)
-                return Moments(np.asarray(weight.sum()), total, weight @ x)
+                return Moments(np.asarray(weight.sum()), total, np.dot(weight, x))
             count = float(len(x)) if block.weight is None else block.weight.sum()
             return Moments(np.asarray(count), *first_two(x, block.weight))
 
@@ -115,10 +115,10 @@ class MomentsQuery:
 def first_two(x: Array, weight: Array | None) -> tuple[Array, Array]:
     """Sum (d,) and packed second moment of records (b, d), which are overwritten."""
     if weight is None:
-        return x.sum(axis=0), svec(x.T @ x)
-    total = weight @ x
+        return x.sum(axis=0), svec(np.dot(x.T, x))
+    total = np.dot(weight, x)
     x *= np.sqrt(weight)[:, None]
-    return total, svec(x.T @ x)
+    return total, svec(np.dot(x.T, x))
 
 
 @dataclass(frozen=True)
@@ -186,6 +186,15 @@ class FramePlan:
 
     def stages(self) -> Generator[Stage, Release[Any], Frame]:
         """Generate the stages."""
+        sums = yield from self.sums()
+        origin = np.asarray(sums.total / sums.count)
+        # Whether a constant 1e300 survives its square must not hang on how its mean rounds.
+        with np.errstate(over="ignore"):
+            self._refuse_overflow(origin**2)
+        return (yield from self.about(origin, sums, int(sums.rows) < self.whole_from))
+
+    def sums(self) -> Generator[Stage, Release[Any], Sums]:
+        """The first pass: rows, weight and column sums, with an error where they are no use."""
         sums: Sums = (yield Stage(SumsQuery(), Exact(), "sums")).statistics
         rows, count = int(sums.rows), float(sums.count)
         if rows < self.min_rows:
@@ -196,13 +205,15 @@ class FramePlan:
         if not count > 0:
             raise ValueError("the sample weights sum to zero: no record counts")
         self._refuse_overflow(sums.total)
-        origin = np.asarray(sums.total / count)
-        # Whether a constant 1e300 survives its square must not hang on how its mean rounds.
-        with np.errstate(over="ignore"):
-            self._refuse_overflow(origin**2)
-        query = MomentsQuery(origin, diagonal=rows < self.whole_from)
-        release = yield Stage(query, Exact(), "moments")
+        return sums
+
+    def about(
+        self, origin: Array, sums: Sums, diagonal: bool
+    ) -> Generator[Stage, Release[Any], Frame]:
+        """The second pass: moments about an origin, or their diagonal."""
+        release = yield Stage(MomentsQuery(origin, diagonal=diagonal), Exact(), "moments")
         moments: Moments = release.statistics
+        rows, count = int(sums.rows), float(sums.count)
         frame = Frame(rows, count, origin, moments.total, moments.second)
         self._refuse_overflow(frame.diagonal)
         return frame

@@ -91,8 +91,8 @@ class Estimator(Shown):
     if not TYPE_CHECKING:  # it would hide every misspelt attribute from the type checker
 
         def __getattr__(self, name: str) -> Any:
-            kind = type(self).__name__
-            message = f"{kind!r} object has no attribute {name!r}"
+            kind, absent = type(self).__name__, getattr(type(self), "_absent", {})
+            message = absent.get(name, f"{kind!r} object has no attribute {name!r}")
             if name in _UNRELEASED and "privacy_" in vars(self):
                 message = f"a private fit does not release {name}: {_UNRELEASED[name]}"
             raise AttributeError(message, name=name, obj=self)
@@ -113,8 +113,8 @@ class Estimator(Shown):
         ----------
         X : array, data frame, path or rows
             The records: ``(n_samples, n_features)``, or a ``.npy``, ``.csv`` or ``.parquet`` file
-            (or folder of files), what :func:`privem.data.read_file` returns, a Dask array or data
-            frame, whose partitions are summed on the workers of its cluster, or a
+            (or folder of files), what :func:`privem.data.read_file` returns or, for workers of a
+            cluster to sum, :func:`privem.data.on_cluster`, a Dask array or data frame, or a
             :class:`privem.federation.Federation` of parties that keep them.
         y : array-like of shape (n_samples,), str or None
             The target, for models that have one: its values or, with a frame or a path, the name of

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from ..declaration import declarations
+from ..em import Stream
 from ..files import write_whole
 from ..meter import Statement
 from ..schema import Schema
@@ -27,7 +28,7 @@ _COMMON = (
     *("n_features_in_", "feature_names_in_", "feature_types_in_", "target_name_in_"),
     *("n_iter_", "converged_", "lower_bound_", "lower_bounds_", "inertia_", "loglike_"),
     *("privacy_", "bounds_", "target_bounds_", "outside_", "structure_", "missing_probability_"),
-    *("_uncertainty", "selection_"),
+    *("_uncertainty", "selection_", "_stream"),
 )
 
 
@@ -77,6 +78,8 @@ def _encode(name: str, value: Any) -> Any:
             return {"array": value.tolist(), "shape": list(value.shape), "dtype": kind}
         case Statement():
             return {"statement": value.to_dict()}
+        case Stream():
+            return {"stream": _encode(name, value.to_dict())}
         case Schema():
             return {"schema": json.dumps(value.to_dict(), allow_nan=False)}
         case dict():
@@ -96,6 +99,8 @@ def _decode(value: Any) -> Any:
             return float(text)
         case {"statement": fields}:
             return Statement.from_dict(fields)
+        case {"stream": fields}:
+            return Stream.from_dict(_decode(fields))
         case {"schema": text}:
             return Schema.from_dict(json.loads(text))
         case {"mapping": pairs}:

@@ -68,7 +68,8 @@ def at_end() -> Iterator[list[tuple[str, type[Warning]]]]:
 
 
 def _ours(module: str) -> bool:
-    return module.partition(".")[0] == "privem"
+    # contextlib runs what ends a with block.
+    return module.partition(".")[0] in ("privem", "contextlib")
 
 
 def few(names: Sequence[str]) -> str:

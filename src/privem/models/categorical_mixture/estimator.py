@@ -18,9 +18,10 @@ from ...blocks.region import Region
 from ...budget import Terms
 from ...data import Policy, Table
 from ...data.categories import CATEGORY_TYPES, category_column, check_categories
-from ...em import Fit
+from ...em import Fit, Stream
 from ...estimator.density import Components, OfBlock
 from ...estimator.score import PrivatelyScored
+from ...estimator.streamed import Streamed
 from ...estimator.synthetic import Synthetic
 from ...estimator.warnings import say_alike, say_lost, say_single
 from ...ground import Preamble, PrivateFit
@@ -31,14 +32,20 @@ from ...parameters import (
     check_samples,
 )
 from ...run import held
-from .model import Classes, ClassLogDensity, ClassQuery, block_rows
+from .model import CategoricalModel, Classes, ClassLogDensity, ClassQuery, block_rows
 from .plan import ExactClasses, PrivateClasses
 
 _LOCAL_ROUNDS = 4
 
 
 @dataclass(repr=False, eq=False, kw_only=True)
-class CategoricalMixture(Synthetic, Components, DensityMixin, PrivatelyScored):  # type: ignore[misc]
+class CategoricalMixture(
+    Synthetic,
+    Streamed,
+    Components,
+    DensityMixin,  # type: ignore[misc]
+    PrivatelyScored,
+):
     """Latent class analysis: a mixture over categorical (or binary) columns.
 
     Within a class the columns are independent. Values may be strings, numbers or booleans; pandas'
@@ -118,6 +125,7 @@ class CategoricalMixture(Synthetic, Components, DensityMixin, PrivatelyScored): 
     random_state: Any = None
 
     _needed: ClassVar[tuple[str, ...]] = ("weights_", "category_probs_", "categories_")
+    _fixed: ClassVar[tuple[str, ...]] = ("n_components",)
     _released: ClassVar[tuple[str, ...]] = ("weights_", "category_probs_")
     _mechanisms: ClassVar[Mapping[str, str]] = {"joint": "gaussian"}
     _parts: ClassVar[str] = "classes"
@@ -134,8 +142,12 @@ class CategoricalMixture(Synthetic, Components, DensityMixin, PrivatelyScored): 
         return ExactClasses(*known, self._rng())
 
     def _set_exact(self, result: Fit[Classes], table: Table) -> None:
-        self._set_classes(result.state)
+        self._set_state(result.state)
         self._set_converged(result)
+        self._keep(Stream.after(result.release))
+
+    def _online(self, table: Table) -> tuple[Any, Classes]:
+        return lambda frame: CategoricalModel(self._sizes), self._state
 
     def _private_plan(self, table: Table, terms: Terms) -> PrivateClasses:
         # Codes need no region: what the preamble is told keeps it from looking for one.
@@ -162,7 +174,7 @@ class CategoricalMixture(Synthetic, Components, DensityMixin, PrivatelyScored): 
         return replace(fit, state=state, structure=structure, lost=())
 
     def _set_private(self, result: PrivateFit[Classes]) -> None:
-        self._set_classes(result.state)
+        self._set_state(result.state)
         self.n_iter_ = result.iterations
         if result.structure == "single":
             say_single(self, result, "classes", "one")
@@ -228,7 +240,7 @@ class CategoricalMixture(Synthetic, Components, DensityMixin, PrivatelyScored): 
     def _sizes(self) -> tuple[int, ...]:
         return tuple(len(categories) for categories in self.categories_)
 
-    def _set_classes(self, state: Classes) -> None:
+    def _set_state(self, state: Classes) -> None:
         self.weights_ = state.weights
         self.category_probs_ = np.split(state.profiles, np.cumsum(self._sizes)[:-1], axis=1)
 

@@ -18,7 +18,9 @@ from ...blocks.moments import Frame
 from ...budget import Terms
 from ...core import Block, Scratch
 from ...data.table import Table
+from ...em import Stream
 from ...estimator.density import OfBlock
+from ...estimator.streamed import Streamed
 from ...estimator.warnings import advise_at_end
 from ...ground import PrivateFit
 from ...linalg import Array, invert_cholesky
@@ -43,6 +45,7 @@ _STEPS_AGAIN = 4000
 class FactorAnalysis(
     ClassNamePrefixFeaturesOutMixin,  # type: ignore[misc]
     TransformerMixin,  # type: ignore[misc]
+    Streamed,
     WithBackground,
     GaussianScored,
 ):
@@ -156,6 +159,15 @@ class FactorAnalysis(
         frame, covariance = result
         self._set_exact_background(None)
         self._set_factors(frame.mean, self._steps().fit(covariance, frame.count))
+        if isinstance(covariance, Whole):  # in factors it is that of these rows, and no others
+            self._keep(Stream(frame.count, {}, frame=frame))
+
+    def _online(self, table: Table) -> tuple[None, None]:
+        """The moments of all records say it all."""
+        return None, None
+
+    def _set_state(self, state: Frame) -> None:
+        self._set_factors(state.mean, self._steps().fit(Whole(state.covariance), state.count))
 
     def _private_plan(self, table: Table, terms: Terms) -> PrivateCovariancePlan:
         d = self.n_features_in_

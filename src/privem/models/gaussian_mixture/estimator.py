@@ -16,7 +16,8 @@ from sklearn.utils.validation import check_is_fitted
 from ...blocks.moments import Frame
 from ...budget import Terms
 from ...data.table import Table
-from ...em import Fit
+from ...em import Fit, Stream
+from ...estimator.streamed import Streamed
 from ...estimator.verbose import Verbose, watching
 from ...estimator.warnings import advise_at_end, say_alike, say_lost, say_single
 from ...ground import PrivateFit
@@ -27,7 +28,7 @@ from ...run import held
 from .density import MixtureDensity, WithBackground, divergences
 from .m_step import Prior
 from .model import COVARIANCE_TYPES, Mixture
-from .plan import MixturePlan, given_prior, given_start, starts
+from .plan import MixturePlan, check_stream, given_prior, given_start, model_of, starts, warm
 from .private_plan import PrivateMixturePlan
 from .reduced import groups_of, merged
 
@@ -35,7 +36,7 @@ _INITS = ("kmeans", "k-means++", "random", "random_from_data")
 
 
 @dataclass(repr=False, eq=False, kw_only=True)
-class GaussianMixture(WithBackground, MixtureDensity):
+class GaussianMixture(Streamed, WithBackground, MixtureDensity):
     """Gaussian mixture model, fitted privately by Expectation Maximization.
 
     The fit is differentially private unless ``epsilon=None``. Then it is exact, and a drop-in for
@@ -195,6 +196,7 @@ class GaussianMixture(WithBackground, MixtureDensity):
         "precisions_cholesky_",
         "background_weight_",
     )
+    _fixed: ClassVar[tuple[str, ...]] = ("n_components", "covariance_type", "background")
     _mechanisms: ClassVar[Mapping[str, str]] = {
         "whitened": "gaussian",
         "joint": "gaussian",
@@ -224,7 +226,7 @@ class GaussianMixture(WithBackground, MixtureDensity):
         return bool(self.n_components == 1)
 
     def _exact_plan(self, table: Table) -> MixturePlan:
-        warm = self._warm()
+        last = warm(self)
         return MixturePlan(
             self._called(),
             self.n_components,
@@ -234,14 +236,14 @@ class GaussianMixture(WithBackground, MixtureDensity):
             self.max_iter,
             self.tol,
             starts(self, table.rows),
-            warm,
+            last,
             self._exact_region(table),
         )
 
     def _set_exact(self, result: tuple[Frame, Fit[Mixture]], table: Table) -> None:
-        _, fit = result
-        self._set_mixture(fit.state)
-        self._set_exact_background(fit.state.background)
+        frame, fit = result
+        self._set_state(fit.state)
+        self._keep(Stream.after(fit.release, frame))
         self.converged_, self.n_iter_ = fit.converged, fit.n_iter
         self.lower_bound_, self.lower_bounds_ = fit.objective, fit.history
         if not self.converged_ and self.max_iter > 0:
@@ -250,6 +252,16 @@ class GaussianMixture(WithBackground, MixtureDensity):
                 "or increase max_iter, tol, or check for degenerate data.",
                 ConvergenceWarning,
             )
+
+    def _check_stream(self) -> None:
+        check_stream(self)
+
+    def _online(self, table: Table) -> tuple[Any, Mixture]:
+        return model_of(self), self._density()
+
+    def _set_state(self, state: Mixture) -> None:
+        self._set_mixture(state)
+        self._set_exact_background(state.background)
 
     def _private_plan(self, table: Table, terms: Terms) -> PrivateMixturePlan:
         given = any(part is not None for part in self._given)
@@ -290,9 +302,8 @@ class GaussianMixture(WithBackground, MixtureDensity):
         self._set_private_background(result.background)
 
     def _advise(self) -> None:
-        if self.n_components == 1 or self.structure_ == "single":
-            return
-        say_alike(self)
+        if self.n_components > 1 and self.structure_ != "single":
+            say_alike(self)
 
     @property
     def _apart(self) -> tuple[str, ...]:
@@ -378,16 +389,6 @@ class GaussianMixture(WithBackground, MixtureDensity):
         for reason, applies in reasons.items():
             if applies:
                 raise ValueError(f"a private fit cannot use {reason}; or fit with epsilon=None")
-
-    def _warm(self) -> tuple[Mixture, float] | None:
-        if not (self.warm_start and hasattr(self, "converged_")):
-            return None
-        if len(self.means_) != self.n_components:
-            raise ValueError(
-                f"warm_start: the last fit had {len(self.means_)} components, "
-                f"n_components is {self.n_components}; fit a fresh estimator"
-            )
-        return self._density(), self.lower_bound_
 
     def _set_mixture(self, mixture: Mixture) -> None:
         self.weights_, self.means_ = mixture.weights, mixture.means

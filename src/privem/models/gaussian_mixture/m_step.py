@@ -198,6 +198,28 @@ class GaussianMixtureModel:
         floor = self.floor if kind == "diag" else self.floor.mean()
         return np.asarray(np.maximum(new + self.reg_covar, floor))
 
+    def carried(self, sums: MixtureSums, origins: Array, query: MixtureQuery) -> MixtureSums:
+        """Sums about points (K, d), about the origins of a query instead.
+
+        A record at x - a is at x - a + e from a point e away: with n records of sum t, that adds
+        n e to the sum and t e' + e t' + n e e' to the second moment.
+        """
+        n, e, t, second = sums.count[:, None], origins - query.origins, sums.total, sums.second
+        if self.covariance_type == "tied" and not query.direct:
+            return replace(sums, total=t + n * e, second=None)
+        if second is None:  # pooled, it is that of all records
+            second = self.frame.second
+        match self.covariance_type:
+            case "full" | "tied":
+                cross = np.einsum("ki,kj->kij", t + n * e / 2, e)
+                more = svec(cross + np.swapaxes(cross, 1, 2))
+                more = more.sum(axis=0) if self.covariance_type == "tied" else more
+            case "diag":
+                more = (2 * t + n * e) * e
+            case _:
+                more = np.sum((2 * t + n * e) * e, axis=1)
+        return replace(sums, total=t + n * e, second=second + more)
+
     def objective(self, state: Mixture, release: Release[MixtureSums]) -> float:
         """Mean log-likelihood of ``state``; with a prior, plus the mean log prior density."""
         value = float(release.statistics.log_likelihood or 0.0)

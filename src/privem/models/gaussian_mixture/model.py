@@ -165,7 +165,7 @@ class MixtureSums:
 
     count: Array
     total: Array
-    second: Array | None
+    second: Array | None = None
     log_likelihood: Array | None = None
 
 
@@ -352,14 +352,14 @@ class AssignedQuery:
             share *= block.weight
         match self.covariance_type:
             case "full":
-                second = np.stack([svec((x * row) @ x.T) for row in share])
+                second = np.stack([svec(np.dot(x * row, x.T)) for row in share])
             case "tied":
-                second = svec((x * share.sum(axis=0)) @ x.T)
+                second = svec(np.dot(x * share.sum(axis=0), x.T))
             case "diag":
-                second = share @ (x**2).T
+                second = np.dot(share, (x**2).T)
             case _:
-                second = share @ np.einsum("ij,ij->j", x, x)
-        return MixtureSums(share.sum(axis=1), share @ x.T, np.asarray(second))
+                second = np.dot(share, np.einsum("ij,ij->j", x, x))
+        return MixtureSums(share.sum(axis=1), np.dot(share, x.T), np.asarray(second))
 
     def check(self, d: int, private: bool) -> None:
         """Centres among the rows."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -192,3 +192,32 @@ def starts(model: GaussianMixture, rows: Rows) -> list[Start]:
         draw = None if model.init_params == "kmeans" and turn == 0 else rng
         found.append(Start(how, draw, *given))
     return found
+
+
+def warm(model: GaussianMixture) -> tuple[Mixture, float] | None:
+    """Mixture and lower bound of the last fit, where a warm start goes on from it."""
+    if not (model.warm_start and hasattr(model, "converged_")):
+        return None
+    if len(model.means_) != model.n_components:
+        raise ValueError(
+            f"warm_start: the last fit had {len(model.means_)} components, "
+            f"n_components is {model.n_components}; fit a fresh estimator"
+        )
+    return model._density(), model.lower_bound_
+
+
+def model_of(model: GaussianMixture) -> Callable[[Frame], GaussianMixtureModel]:
+    """The model of a frame, on a stream."""
+    prior = model._prior()
+    return lambda frame: GaussianMixtureModel(
+        model.covariance_type, frame, float(model.reg_covar), prior
+    )
+
+
+def check_stream(model: GaussianMixture) -> None:
+    """Refuse a background whose region is not known yet."""
+    if model._asks_for_background and model.bounds is None:
+        raise ValueError(
+            "background=True on a stream needs bounds: the range of records that are yet to come "
+            "is not known"
+        )

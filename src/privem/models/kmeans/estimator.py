@@ -19,9 +19,9 @@ from ...budget import Terms
 from ...core import Block, Rows, Scratch
 from ...data.sums import all_values
 from ...data.table import Table
-from ...em import Fit
-from ...estimator.base import Estimator
+from ...em import Fit, Stream
 from ...estimator.inits import given_centres, row_centres
+from ...estimator.streamed import Streamed
 from ...estimator.verbose import Verbose, verbose_lloyd, watching
 from ...estimator.warnings import advise, advise_at_end, say_alike, say_lost
 from ...ground import PrivateFit
@@ -29,14 +29,14 @@ from ...kernels.compiled import nearest_labels
 from ...linalg import Array
 from ...parameters import check_float, check_int, check_one_start, check_option
 from ...report.shapes import Shapes
-from .model import Clusters
+from .model import Clusters, KMeansModel
 from .plan import KMeansPlan
 from .private_plan import PrivateKMeansPlan
 from .query import KMEANS_RECIPES
 
 
 @dataclass(repr=False, eq=False, kw_only=True)
-class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Estimator):  # type: ignore[misc]
+class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Streamed):  # type: ignore[misc]
     """k-means clustering, fitted privately by Lloyd's algorithm.
 
     The fit is differentially private unless ``epsilon=None``. Then it is exact, and a drop-in for
@@ -137,6 +137,7 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Es
     _mechanisms: ClassVar[Mapping[str, str]] = KMEANS_RECIPES
     _sparse: ClassVar[bool] = True
     _parts: ClassVar[str] = "clusters"
+    _fixed: ClassVar[tuple[str, ...]] = ("n_clusters",)
 
     @property
     def _isotropic(self) -> bool:
@@ -154,7 +155,9 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Es
 
     def _set_exact(self, result: tuple[Frame, Fit[Clusters]], table: Table) -> None:
         frame, fit = result
-        self.cluster_centers_, self.n_iter_ = fit.state.centres, fit.n_iter
+        self._set_state(fit.state)
+        self.n_iter_ = fit.n_iter
+        self._keep(Stream.after(fit.release, frame))
         if table.single_rows:
             self._set_labels(table, int(frame.rows))
         else:  # labels are the parties' own business: each may predict its rows
@@ -177,6 +180,12 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Es
                 f"({self.n_clusters}). Possibly due to duplicate points in X.",
                 ConvergenceWarning,
             )
+
+    def _online(self, table: Table) -> tuple[Any, Clusters]:
+        return KMeansModel, Clusters(self.cluster_centers_)
+
+    def _set_state(self, state: Clusters) -> None:
+        self.cluster_centers_ = state.centres
 
     def _private_plan(self, table: Table, terms: Terms) -> PrivateKMeansPlan:
         start = None

@@ -83,7 +83,8 @@ class NearestQuery:
         if block.weight is not None:
             member *= weight
         second = _second_moments(x, label, block.weight, len(centres))
-        return ClusterSums(member.sum(axis=1), member @ x.T, np.asarray(distance @ weight), second)
+        square = np.asarray(np.dot(distance, weight))
+        return ClusterSums(member.sum(axis=1), np.dot(member, x.T), square, second)
 
     def check(self, d: int, private: bool) -> None:
         """Centres among the rows."""
@@ -112,7 +113,7 @@ def _second_moments(
     x = x[:, order]
     weighted = x if weight is None else x * weight[order]
     pairs = itertools.pairwise(edges)
-    return np.stack([svec(weighted[:, low:high] @ x[:, low:high].T) for low, high in pairs])
+    return np.stack([svec(np.dot(weighted[:, low:high], x[:, low:high].T)) for low, high in pairs])
 
 
 @dataclass(frozen=True)

@@ -182,7 +182,8 @@ class KMeansPlan:
             # The loop's objective is that of the centres before the last step: ask once more.
             why = self._why(fit, frame)
             release = yield Stage(model.query(fit.state), Exact(), "inertia", progress=why)
-            fits.append(replace(fit, objective=model.objective(fit.state, release)))
+            objective = model.objective(fit.state, release)
+            fits.append(replace(fit, objective=objective, release=release))
         return frame, max(fits, key=lambda fit: fit.objective)
 
     def _why(self, fit: Fit[Clusters], frame: Frame) -> str:

@@ -164,15 +164,15 @@ class BoundedClusterQuery:
             member *= weight
         count = member.sum(axis=1)
         if not self.local:
-            return count, member @ x.T, 0.0
+            return count, np.dot(member, x.T), 0.0
         # x - c, and its squared length, are exact: see step.
         x -= np.take(centres.T, label, axis=1, out=scratch.take("centre", x.shape), mode="clip")
         reach = self.spread * self.weights.radius
         beyond = np.maximum(np.sqrt(distance) / reach, 1.0)
         x *= np.divide(1.0 / self.spread, beyond, out=beyond)
         square = np.minimum(distance, reach**2) / self.spread**2
-        total = square.sum() if weight is None else square @ weight
-        return count, member @ x.T, float(total)
+        total = square.sum() if weight is None else np.dot(square, weight)
+        return count, np.dot(member, x.T), float(total)
 
     def groups(self, neighbours: str) -> list[Group]:
         """Sensitivities: above for one group; apart as in :mod:`privem.blocks.sensitivity`."""

@@ -17,9 +17,10 @@ from ...blocks.merging import alike, means_of, weights_of
 from ...blocks.region import Region
 from ...budget import Terms
 from ...data import Table
-from ...em import Fit
+from ...em import Fit, Stream
 from ...estimator.density import Components, OfBlock, log_sums
 from ...estimator.score import PrivatelyScored
+from ...estimator.streamed import Streamed
 from ...estimator.synthetic import Synthetic
 from ...estimator.warnings import say_alike, say_lost, say_single
 from ...ground import PrivateFit
@@ -27,12 +28,18 @@ from ...linalg import Array
 from ...parameters import check_float, check_int, check_one_start, check_samples
 from ...report.shapes import Shapes
 from ...run import held
-from .model import PoissonLogDensity, Poissons
+from .model import PoissonLogDensity, PoissonModel, Poissons
 from .plan import PoissonPlan, PrivatePoissonPlan, where_counts_lie
 
 
 @dataclass(repr=False, eq=False, kw_only=True)
-class PoissonMixture(Synthetic, Components, DensityMixin, PrivatelyScored):  # type: ignore[misc]
+class PoissonMixture(
+    Synthetic,
+    Streamed,
+    Components,
+    DensityMixin,  # type: ignore[misc]
+    PrivatelyScored,
+):
     """A mixture of Poisson distributions, for columns of counts.
 
     Within a component the columns are independent, each with a rate of its own. The fit is
@@ -104,6 +111,7 @@ class PoissonMixture(Synthetic, Components, DensityMixin, PrivatelyScored):  # t
     random_state: Any = None
 
     _needed: ClassVar[tuple[str, ...]] = ("weights_", "rates_")
+    _fixed: ClassVar[tuple[str, ...]] = ("n_components",)
     _mechanisms: ClassVar[Mapping[str, str]] = {"whitened": "gaussian"}
 
     def __sklearn_tags__(self) -> Any:
@@ -112,14 +120,25 @@ class PoissonMixture(Synthetic, Components, DensityMixin, PrivatelyScored):  # t
         return tags
 
     def _exact_plan(self, table: Table) -> PoissonPlan:
-        if table.any(lambda block, _: bool((block.X < 0).any()), self.n_jobs):
-            raise ValueError("Negative values in data passed to PoissonMixture: it is for counts")
+        self._refuse_negative(table)
         known = (self.n_components, self.max_iter, self.tol, self.n_init)
         return PoissonPlan(self._called(), *known, self._rng())
 
+    def _refuse_negative(self, table: Table) -> None:
+        if table.any(lambda block, _: bool((block.X < 0).any()), self.n_jobs):
+            raise ValueError("Negative values in data passed to PoissonMixture: it is for counts")
+
     def _set_exact(self, result: Fit[Poissons], table: Table) -> None:
-        self.weights_, self.rates_ = result.state.weights, result.state.rates
+        self._set_state(result.state)
         self._set_converged(result)
+        self._keep(Stream.after(result.release))
+
+    def _online(self, table: Table) -> tuple[Any, Poissons]:
+        self._refuse_negative(table)
+        return lambda frame: PoissonModel(), Poissons(self.weights_, self.rates_)
+
+    def _set_state(self, state: Poissons) -> None:
+        self.weights_, self.rates_ = state.weights, state.rates
 
     def _private_plan(self, table: Table, terms: Terms) -> PrivatePoissonPlan:
         known = (self.n_components, self.n_iter, self.max_iter)
@@ -142,7 +161,7 @@ class PoissonMixture(Synthetic, Components, DensityMixin, PrivatelyScored):  # t
         return replace(fit, state=state, structure=structure, lost=())
 
     def _set_private(self, result: PrivateFit[Poissons]) -> None:
-        self.weights_, self.rates_ = result.state.weights, result.state.rates
+        self._set_state(result.state)
         self.n_iter_ = result.iterations
         self.bounds_ = result.ground.region.sides
         self._set_outside(result.ground)
