@@ -1,11 +1,6 @@
 """Dask collections: sums of partitions, by worker processes that may die at any moment."""
 
-import os
 import re
-import signal
-import threading
-import time
-from contextlib import contextmanager, suppress
 from copy import deepcopy
 from dataclasses import dataclass
 from types import SimpleNamespace
@@ -21,15 +16,13 @@ from privem.data import ArrayRows, Policy, open_table
 from privem.data.partitions import Sums
 from privem.federation import Party
 from privem.ledger import Budget
-from privem.linalg import ravel
-from privem.noise import sampler
 from privem.noise.exact import Exact
 from privem.run import Record, Recorded, run
 
 from ..examples import every_model, exact, fit, learned, private
+from .workers import GIVEN, fits_unchanged_by_kills, released, seeded, started
 
 dask = pytest.importorskip("dask")
-distributed = pytest.importorskip("distributed")
 da = pytest.importorskip("dask.array")
 dd = pytest.importorskip("dask.dataframe")
 
@@ -37,21 +30,6 @@ RNG = np.random.default_rng(5)
 X = RNG.normal(size=(3000, 3)) + RNG.choice([-4.0, 4.0], (3000, 1))
 NAMES = ["a", "b", "c"]
 FRAME = pd.DataFrame(X, columns=NAMES)
-GIVEN = {"bounds": (-9, 9), "random_state": 0, "n_iter": 3}
-
-
-@contextmanager
-def started(workers, threads=1):
-    """Worker processes on this machine, which die as often as need be."""
-    settings = {"distributed.scheduler.allowed-failures": 1000}
-    with (
-        dask.config.set(settings),
-        distributed.LocalCluster(
-            n_workers=workers, threads_per_worker=threads, host="127.0.0.1", dashboard_address=":0"
-        ) as cluster,
-        distributed.Client(cluster) as client,
-    ):
-        yield SimpleNamespace(cluster=cluster, client=client)
 
 
 @pytest.fixture(scope="module")
@@ -70,28 +48,6 @@ def here():
 
 def in_pieces(values=X, rows=450):
     return da.from_array(values, chunks=(rows, *values.shape[1:]))
-
-
-@contextmanager
-def seeded(seed=0):
-    """Noise from a seed, and nothing else: dask draws the names of its tasks."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sampler, "os", SimpleNamespace(urandom=np.random.default_rng(seed).bytes))
-        yield
-
-
-def released(model, *data, each=lambda: None):
-    """Everything a fit releases, to the last bit; ``each`` is called when something is."""
-    seen = []
-
-    def watch(stage, release):
-        seen.append((stage.name, ravel(release.statistics).tobytes()))
-        each()
-
-    model._watch = watch
-    with seeded():
-        fit(model, *data)
-    return seen
 
 
 @every_model
@@ -366,26 +322,6 @@ def test_every_record_lies_in_one_cell_of_a_random_partition(here):
     assert len(set(cells)) > 1
 
 
-class Killer(threading.Thread):
-    """Kills a worker at a random moment after something was released: the next sum is under way."""
-
-    def __init__(self, cluster, kills):
-        super().__init__()
-        self.cluster, self.kills, self.done = cluster, kills, 0
-        self.rng, self.released = np.random.default_rng(kills), threading.Event()
-
-    def run(self):
-        while self.done < self.kills:
-            self.released.wait()
-            self.released.clear()
-            time.sleep(self.rng.uniform(0.0, 0.1))
-            alive = [nanny.pid for nanny in self.cluster.workers.values() if nanny.pid]
-            if alive:
-                with suppress(ProcessLookupError):  # it is being replaced
-                    os.kill(alive[self.rng.integers(len(alive))], signal.SIGKILL)
-                    self.done += 1
-
-
 @pytest.mark.parametrize("kills", [10, pytest.param(50, marks=pytest.mark.slow)])
 def test_killed_workers_change_nothing(two, kills, tmp_path):
     """The same releases bit for bit, and one entry of the ledger per fit."""
@@ -397,19 +333,4 @@ def test_killed_workers_change_nothing(two, kills, tmp_path):
         return block
 
     pieces = in_pieces().map_blocks(slowly, dtype=float)
-    with Ledger(tmp_path / "budget.db", dataset="x", budget=Budget(30, 1e-2)) as ledger:
-        model = GaussianMixture(2, epsilon=0.1, ledger=ledger, **GIVEN)
-        expected, fits = released(model, pieces), 1
-        killer = Killer(two.cluster, kills)
-        killer.start()
-        try:
-            while killer.is_alive():
-                assert released(model, pieces, each=killer.released.set) == expected
-                fits += 1
-        finally:
-            killer.kills, done = 0, killer.done
-            killer.released.set()
-            killer.join()
-        assert done == kills
-        assert len(ledger.history()) == fits
-        assert {entry.state for entry in ledger.history()} == {"released"}
+    fits_unchanged_by_kills(two.cluster, pieces, kills, tmp_path)

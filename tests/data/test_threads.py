@@ -1,14 +1,16 @@
 """``n_jobs`` is what scikit-learn's users expect, and threads do not multiply."""
 
+import ast
 import os
 import threading
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from privem import GaussianMixture, KMeans, linalg, private_mean
+from privem import GaussianMixture, KMeans, kernels, linalg, private_mean
 from privem.data import ArrayRows, LocalSource, sums
 from privem.data.sums import effective_threads
 from privem.linalg import whiten
@@ -90,3 +92,11 @@ def test_whitening_without_the_lock_is_scipys(monkeypatch: pytest.MonkeyPatch) -
         monkeypatch.setattr(linalg, "_dtrmm", lambda: None)
         np.testing.assert_allclose(whiten(w, x.copy()), w @ x, atol=1e-12)
         monkeypatch.undo()
+
+
+def test_products_of_kernels_leave_the_lock_to_other_threads() -> None:
+    """NumPy's ``@`` holds it during one product of matrices (measured); ``np.dot`` does not."""
+    folder = Path(kernels.__file__).parent
+    for name in ("mixture.py", "whitened.py", "nearest.py"):
+        nodes = ast.walk(ast.parse((folder / name).read_text(encoding="utf-8")))
+        assert not any(isinstance(node, ast.MatMult) for node in nodes), name

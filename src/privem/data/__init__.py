@@ -3,6 +3,7 @@
 from . import dask as dask
 from . import kinds as kinds
 from .categories import read_table
+from .cluster import on_cluster
 from .device import rows_on
 from .files import read_file
 from .sums import ArrayRows, LocalSource
@@ -13,6 +14,7 @@ __all__ = [
     "LocalSource",
     "Policy",
     "Table",
+    "on_cluster",
     "open_table",
     "read_file",
     "read_rows",

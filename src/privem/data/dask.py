@@ -1,4 +1,4 @@
-"""Rows of dask collections: partitions are summed by workers, and only sums reach the driver.
+"""Rows on a cluster: their partitions are summed by workers, and only sums reach the driver.
 
 For every stage the query goes to the scheduler once, and from there to each worker once. A task per
 partition sums it (:mod:`privem.data.partitions`), and totals are merged, with their rounding
@@ -7,9 +7,10 @@ alone, to the last bit: not on how many workers there are, nor on which tasks ar
 a worker was lost. Tasks draw no noise. The driver does, once, when it has the sum, so no sum is
 released twice.
 
-Partitions may be read anew in every pass, as those of Parquet files are, or be persisted in the
-memory of the cluster. Either way a partition must hold the same rows whenever it is computed. How
-many rows it holds may be unknown to dask, and to the driver it stays unknown.
+Partitions are those of dask collections (here) or of Parquet files (:mod:`privem.data.cluster`).
+They may be read anew in every pass, as files are, or be persisted in the memory of the cluster.
+Either way a partition must hold the same rows whenever it is computed. How many rows it holds may
+be unknown to dask, and to the driver it stays unknown.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from .partitions import (
     Gaps,
     RowsRefused,
     Sums,
+    Tasks,
     Work,
     merge_flags,
     merge_sums,
@@ -47,11 +49,18 @@ T = TypeVar("T")
 _FAN = 8
 # More bytes than this are no recipe for a partition but data, which stay where they are.
 _RECIPE = 2**18
+_PREDICT = (
+    "X.map_partitions(model.predict), or of an array X.map_blocks(model.predict, drop_axis=1), "
+    "predicts there"
+)
+_INSTEAD = (
+    "write it to Parquet files and pass their folder, which is read in blocks; or pass X.compute()"
+)
 
 
 @dataclass(frozen=True)
 class DaskRows:
-    """A dask collection as rows that are elsewhere, and the source that answers for them.
+    """Partitions as rows that are elsewhere, and the source that answers for them.
 
     Without a ``distributed.Client``, dask computes partitions on threads of this process.
     """
@@ -61,6 +70,8 @@ class DaskRows:
     """Of each partition X, y and weight: delayed, or a recipe in bytes."""
     n_features: int
     """How many columns, the target included."""
+    trial: str = "X.map_partitions(len).compute(), of an array X.sum().compute(), tries it"
+    """How to find out why partitions cannot be summed."""
     key: bytes = field(default_factory=fresh_key, repr=False)
 
     @property
@@ -70,7 +81,7 @@ class DaskRows:
 
     def blocks(self, rows: int) -> NoReturn:
         """Not here."""
-        raise TypeError("rows of a dask collection can be summed, but not looked at one by one")
+        raise TypeError("rows on a cluster can be summed, but not looked at one by one")
 
     def missing(self, target: bool) -> tuple[bool, bool, bool]:
         """Whether a feature, a target and a weight is missing: one pass, and three signs leave."""
@@ -121,7 +132,7 @@ class DaskRows:
             raise RuntimeError(
                 f"the rows could not be summed on the cluster ({problem}): can every "
                 "worker import privem and compute every partition, and is its memory large "
-                "enough? X.map_partitions(len).compute(), of an array X.sum().compute(), tries it"
+                f"enough? {self.trial}"
             )
         return found
 
@@ -130,7 +141,7 @@ def open_dask(X: Any, y: Any, weight: Any, groups: Any, policy: Policy) -> Table
     """A dask array or data frame as a table; rows stay with the workers."""
     if not _is(X, "Array", "DataFrame", "Series"):
         refuse_kind(X)
-    _refuse(groups, policy)
+    refuse_tasks(groups, policy, _PREDICT, _INSTEAD)
     if _is(X, "DataFrame"):
         X, columns, target, weights = _chosen(X, y, weight, groups, policy)
         types = [type_name(X.dtypes[name]) for name in columns]
@@ -154,15 +165,17 @@ def open_dask(X: Any, y: Any, weight: Any, groups: Any, policy: Policy) -> Table
     rows = DaskRows(form, _parts(X, y, weight), len(types) + policy.target)
     count = X.shape[0] if _is(X, "Array") and not np.isnan(X.shape[0]) else None
     weighted = weights is not None or weight is not None
-    table = Table(
-        rows,
-        People("record", None if count is None else int(count), weighted),
-        columns,
-        types,
-        policy.target,
-        called,
-        elsewhere=rows,
-    )
+    people = People("record", None if count is None else int(count), weighted)
+    return table_of(rows, people, types, called, policy)
+
+
+def table_of(
+    rows: DaskRows, people: People, types: Sequence[str], target: str | None, policy: Policy
+) -> Table:
+    """The table of a cluster's rows, checked as the policy asks."""
+    columns = rows.form.columns
+    names = None if columns is None else list(columns)
+    table = Table(rows, people, names, list(types), policy.target, target, elsewhere=rows)
     if policy.fitted:
         refuse_other_columns(table, policy)
     if policy.private:
@@ -170,29 +183,29 @@ def open_dask(X: Any, y: Any, weight: Any, groups: Any, policy: Policy) -> Table
     return table
 
 
-def _refuse(groups: Any, policy: Policy) -> None:
-    """Raise for what cannot be asked of a cluster, before it is asked for anything."""
+def refuse_tasks(groups: Any, policy: Policy, predict: str, instead: str) -> None:
+    """Raise for what cannot be asked of a cluster, before it is asked for anything.
+
+    ``predict`` and ``instead`` say how to predict, and what to do where single rows are needed.
+    """
     if policy.fitted and not policy.private:
         raise TypeError(
-            "X is a dask collection, whose rows stay with its workers: "
-            "X.map_partitions(model.predict), or of an array X.map_blocks(model.predict, "
-            "drop_axis=1), predicts there; likewise score_samples"
+            f"the rows of X stay with the workers of a cluster: {predict}; likewise score_samples"
         )
-    instead = "write it to Parquet files and pass their folder, which is read in blocks"
     if policy.schema is not None or policy.coded:
         raise TypeError(
-            f"{policy.name} does not take dask collections, as its columns are no numbers: "
-            f"{instead}; or pass X.compute()"
+            f"{policy.name} does not take rows on a cluster, as its columns are no numbers: "
+            f"{instead}"
         )
     if policy.party:
-        raise TypeError(f"a party holds rows of its own, and no dask collection: {instead}")
+        raise TypeError(f"a party holds rows of its own, and none on a cluster: {instead}")
     if policy.devices is not None:
         raise TypeError("trust='local' is of people who answer one by one, not of a cluster")
     if policy.header is not None:
-        raise TypeError("header= is for files: these rows are read by dask")
+        raise TypeError("header= is for files of text, which are not read on a cluster")
     if groups is not None and not policy.exact:
         raise TypeError(
-            "groups= does not go with dask collections: rows of one person may lie in several "
+            "groups= does not go with rows on a cluster: rows of one person may lie in several "
             f"partitions, where nobody could hide the person as a whole; {instead}"
         )
     refuse_looks(policy.params, "a cluster")
@@ -311,7 +324,7 @@ def _parts(*collections: Any) -> list[Any]:
         if needed is None or seen & needed.keys():
             return parts
         seen |= needed.keys()
-        recipes.append(cloudpickle.dumps((needed, keys)))
+        recipes.append(cloudpickle.dumps(Tasks(needed, keys)))
         if len(recipes[-1]) > _RECIPE:
             return parts
     return recipes

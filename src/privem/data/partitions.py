@@ -1,8 +1,8 @@
 """What the workers of a cluster do with a partition of the rows: sums and signs, no noise.
 
-A partition is a piece of an array or of a frame, as ``dask`` computes it. It becomes rows, and
-:class:`~privem.data.sums.LocalSource` sums them as it sums rows of its own. Nothing here needs
-dask.
+A partition is a piece of an array or of a frame, as ``dask`` computes it, or consecutive rows of
+Parquet files, which are read in batches as one process reads files. It becomes rows, and
+:class:`~privem.data.sums.LocalSource` sums them as it sums rows of its own.
 """
 
 from __future__ import annotations
@@ -11,14 +11,16 @@ import hashlib
 import pickle
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
+import polars as pl
 from numpy.typing import NDArray
 
-from ..core import Block, Scratch
+from ..core import Block, Rows, Scratch
 from ..linalg import RunningSum
 from .frame import is_number
+from .lazy import ScanRows
 from .sums import ArrayRows, LocalSource
 from .values import gaps, quietly, refuse_infinite, unmasked
 
@@ -41,6 +43,11 @@ class Form:
     width: int
     """How many features every partition has."""
 
+    @property
+    def finite(self) -> bool:
+        """Whether every value must be finite, and errors may say which is not."""
+        return self.exact and not self.missing
+
     def rows(self, X: Any, y: Any, weight: Any) -> ArrayRows:
         """The rows of a partition, laid out in memory always alike: sums do not differ by a bit."""
         if self.columns is None:
@@ -56,7 +63,7 @@ class Form:
         for name, column in (("y", target), ("sample_weight", weight)):
             if column is not None and len(column) != len(values):
                 raise RowsRefused(f"partitions of {name} have not as many rows as those of X")
-        rows = ArrayRows(values, weight, self.names, self.exact and not self.missing, target=target)
+        rows = ArrayRows(values, weight, self.names, self.finite, target=target)
         if self.exact and len(values):
             if target is not None and not np.isfinite(target).all():
                 raise ValueError("Input y contains NaN or infinity; remove such rows first")
@@ -88,18 +95,72 @@ def one_column(values: Any) -> NDArray[np.float64]:
     return np.ascontiguousarray(np.asarray(unmasked(values), dtype=np.float64).reshape(-1))
 
 
+class Part(Protocol):
+    """A partition, or a recipe for one."""
+
+    def rows(self, form: Form) -> Rows:
+        """Its rows."""
+
+
+@dataclass(frozen=True)
+class Computed:
+    """A partition that dask has computed."""
+
+    X: Any = field(repr=False)
+    y: Any = field(repr=False)
+    weight: Any = field(repr=False)
+
+    def rows(self, form: Form) -> ArrayRows:
+        """Its rows."""
+        return form.rows(self.X, self.y, self.weight)
+
+
+@dataclass(frozen=True)
+class Tasks:
+    """A recipe: the tasks of dask that compute X, y and weight, each by its key or ``None``."""
+
+    graph: dict[Any, Any] = field(repr=False)
+    keys: Sequence[Any] = field(repr=False)
+
+    def rows(self, form: Form) -> ArrayRows:
+        """The rows, computed here: they never travel."""
+        import dask
+
+        found = iter(dask.get(self.graph, [key for key in self.keys if key is not None]))
+        return form.rows(*(None if key is None else next(found) for key in self.keys))
+
+
+@dataclass(frozen=True)
+class FilePart:
+    """A recipe: consecutive rows of Parquet files, one after another."""
+
+    paths: tuple[str, ...]
+    start: int
+    """The first row, in the first of the files."""
+    count: int
+
+    def rows(self, form: Form) -> ScanRows:
+        """The rows, read batch by batch in every pass over them."""
+        scan = pl.scan_parquet(list(self.paths), glob=False).slice(self.start, self.count)
+        label = " to ".join(dict.fromkeys(repr(path) for path in (self.paths[0], self.paths[-1])))
+        rows = ScanRows(scan, form.names or (), form.weight, label, check=form.finite)
+        if form.exact and form.missing and self.count:
+            refuse_infinite(rows)
+        return rows
+
+
 @dataclass(frozen=True)
 class Work:
     """What is done with every partition; one message for all of them."""
 
     form: Form
-    function: Callable[[ArrayRows, int], Any]
+    function: Callable[[Rows, int], Any]
 
-    def __call__(self, number: int, part: Sequence[Any]) -> Any:
+    def __call__(self, number: int, part: Part) -> Any:
         """On a worker. Nothing is said of a value by a warning."""
         with quietly():
             try:
-                return self.function(self.form.rows(*part), number)
+                return self.function(part.rows(self.form), number)
             except RowsRefused:
                 raise
             except ValueError as error:
@@ -117,7 +178,7 @@ class Sums:
     private: bool
     key: bytes = field(repr=False)
 
-    def __call__(self, rows: ArrayRows, number: int) -> RunningSum[Any]:
+    def __call__(self, rows: Rows, number: int) -> RunningSum[Any]:
         """Partitions draw the cells of their records independently of each other."""
         key = hashlib.shake_256(self.key + number.to_bytes(8, "little")).digest(32)
         return LocalSource(rows, 1, key=key).partial(self.query, self.private)
@@ -129,7 +190,7 @@ class AnyBlock:
 
     function: Callable[[Block, Scratch], bool]
 
-    def __call__(self, rows: ArrayRows, number: int) -> NDArray[np.bool_]:
+    def __call__(self, rows: Rows, number: int) -> NDArray[np.bool_]:
         """One sign of a partition."""
         return np.array([any(LocalSource(rows, 1).each(self.function, 4088))])
 
@@ -140,7 +201,7 @@ class Gaps:
 
     target: bool
 
-    def __call__(self, rows: ArrayRows, number: int) -> NDArray[np.bool_]:
+    def __call__(self, rows: Rows, number: int) -> NDArray[np.bool_]:
         """Three signs of a partition."""
         return np.array(gaps(rows, self.target))
 
@@ -152,16 +213,12 @@ def unpack(packed: bytes) -> Any:
 
 def partition(work: Work, number: int, X: Any, y: Any, weight: Any) -> Any:
     """Work on a partition that dask has computed."""
-    return work(number, (X, y, weight))
+    return work(number, Computed(X, y, weight))
 
 
-def read_partition(work: Work, number: int, packed: bytes) -> Any:
-    """Work on a partition that is computed here: its rows never travel."""
-    import dask
-
-    graph, keys = unpack(packed)
-    found = iter(dask.get(graph, [key for key in keys if key is not None]))
-    return work(number, [None if key is None else next(found) for key in keys])
+def read_partition(work: Work, number: int, recipe: bytes) -> Any:
+    """Work on a partition that is read or computed here."""
+    return work(number, unpack(recipe))
 
 
 def merge_sums(totals: Sequence[RunningSum[Any]]) -> RunningSum[Any]:

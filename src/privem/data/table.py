@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Protocol, Self, TypeVar
 
 from numpy.typing import NDArray
@@ -255,18 +256,22 @@ Opener = Callable[[Any, Any, Any, Any, Policy], Table]
 _kinds: list[tuple[Callable[[Any], bool], Opener]] = []
 
 
-def register(takes: Callable[[Any], bool], opens: Opener) -> None:
+def register(takes: type | Callable[[Any], bool], opens: Opener) -> None:
     """Teach :func:`open_table` another kind of rows, which is asked before those known so far.
 
     Parameters
     ----------
-    takes : callable
-        Whether X is of this kind; without importing what it is made by.
+    takes : type or callable
+        The type of X, or whether X is of this kind; without importing what it is made by.
     opens : callable
         ``opens(X, y, weight, groups, policy)`` gives the table. It refuses what the policy does not
         allow; rows that are elsewhere are ``Table(X, elsewhere=source)``.
     """
-    _kinds.insert(0, (takes, opens))
+    _kinds.insert(0, (partial(_is_a, takes) if isinstance(takes, type) else takes, opens))
+
+
+def _is_a(kind: type, X: Any) -> bool:
+    return isinstance(X, kind)
 
 
 def kinds() -> tuple[tuple[Callable[[Any], bool], Opener], ...]:

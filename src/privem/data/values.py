@@ -202,8 +202,7 @@ def refuse_missing(
     message : str
         What is said of a missing value.
     """
-    find = getattr(rows, "missing", None)
-    x, y, weight = gaps(rows, target) if find is None else find(target)
+    x, y, weight = gaps(rows, target)
     if x and not allowed:
         raise ValueError(message)
     if y:
@@ -213,7 +212,10 @@ def refuse_missing(
 
 
 def gaps(rows: Rows, target: bool) -> tuple[bool, bool, bool]:
-    """Whether a feature, a target and a weight is missing, block by block."""
+    """Whether a feature, a target and a weight is missing: found by the rows, or in blocks."""
+    if (find := getattr(rows, "missing", None)) is not None:
+        x, y, weight = find(target)
+        return x, y, weight
     found = np.zeros(3, dtype=np.bool_)
     last = rows.n_features - target
     for block in rows.blocks(65_536):

@@ -363,4 +363,4 @@ class Federation:
         return opened
 
 
-register(lambda X: isinstance(X, Federation), open_federation)
+register(Federation, open_federation)
