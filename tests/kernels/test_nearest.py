@@ -24,6 +24,7 @@ from privem.core import Block, Scratch
 from privem.data.values import quietly
 from privem.kernels import compiled
 from privem.kernels.nearest import (
+    first_best,
     nearest,
     nearest_block_rows,
     nearest_sums,
@@ -225,6 +226,33 @@ def test_numpy_gives_ties_to_the_first_as_well() -> None:
     assert count.tolist() == [2, 1]
     assert total.ravel().tolist() == [1, 2]
     assert square == 1.0
+
+
+@pytest.mark.parametrize("k", [1, 5, 24, 254, 255, 256, 300])
+def test_the_best_is_the_first_of_the_largest(k: int) -> None:
+    score = np.random.default_rng(k).integers(-3, 3, (k, 800)).astype(np.float64)
+    expected = score.argmax(axis=0)
+    score[k // 2, ::5], expected[::5] = np.nan, 0
+    np.testing.assert_array_equal(first_best(score, score.max(axis=0)), expected)
+
+
+@pytest.mark.parametrize("how", ["float64", "float32", "int32", "columns", "steps"])
+def test_numpy_sums_over_the_records_of_each_label(how: str) -> None:
+    rng = np.random.default_rng(0)
+    for d, k in [*SHAPES, (2, 300), (40, 260)]:
+        origin, centres = rng.standard_normal(d), rng.standard_normal((k, d))
+        for n in (0, 1, 9, 1500):  # with and without pieces of whole eights
+            X = laid_out(3 * rng.standard_normal((n, d)), how)
+            x = np.asarray(X, dtype=np.float64) - origin
+            away = ((x[:, None] - centres) ** 2).sum(axis=2)
+            label = away.argmin(axis=1)
+            for weight in (None, rng.exponential(size=n)):
+                w = np.ones(n) if weight is None else weight
+                count, total, square = nearest_sums(X, origin, centres, weight, Scratch())
+                member = (label[:, None] == np.arange(k)) * w[:, None]
+                np.testing.assert_allclose(count, member.sum(axis=0), rtol=1e-13)
+                np.testing.assert_allclose(total, member.T @ x, rtol=1e-11, atol=1e-11)
+                np.testing.assert_allclose(square, away.min(axis=1) @ w, rtol=1e-11)
 
 
 def test_sums_are_made_in_no_more_additions_than_charged() -> None:

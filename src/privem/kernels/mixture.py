@@ -69,7 +69,7 @@ def softmax(joint: Array, weight: Array | None, scratch: Scratch) -> float:
     if weight is None:
         return float(np.add.reduce(evidence))
     joint *= weight
-    return float(evidence @ weight)
+    return float(np.dot(evidence, weight))
 
 
 # How many numbers fit the second-level cache.
@@ -235,7 +235,8 @@ def accumulate(left: Array, right: Array, out: Array, most: int) -> None:
         np.matmul(a, c, out=products[1:])
         np.add.reduce(products, axis=0, out=out)
     if whole < b:
-        out += left[:, whole:] @ right[:, whole:].T
+        # Not ``@``: for one product it holds the interpreter's lock, and other threads wait.
+        out += np.dot(left[:, whole:], right[:, whole:].T)
 
 
 def _cut(features: Features, matrix: Array) -> list[Array]:

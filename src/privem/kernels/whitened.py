@@ -78,7 +78,7 @@ def exact_sums(
     total, second = np.empty(means.shape), _no_second(kind, *means.shape)
     for k, mean in enumerate(means):
         z = np.subtract(x, mean[:, None], out=scratch.take("z", x.shape))
-        total[k] = z @ joint[k]
+        total[k] = np.dot(z, joint[k])
         second[k] = _second(kind, z, joint[k])
     return count, total, second, likelihood
 
@@ -93,9 +93,9 @@ def _second(kind: str, x: Array, share: Array) -> Array:
     """The second moment of records (d, b), weighted; both arguments are overwritten."""
     if kind == "full":
         x *= np.sqrt(share, out=share)
-        return x @ x.T
+        return np.asarray(np.dot(x, x.T))
     x *= x
-    squares = x @ share
+    squares: Array = np.dot(x, share)
     return squares if kind == "square" else squares.sum()
 
 
@@ -138,7 +138,7 @@ def by_differences(
         count = np.add.reduce(joint, axis=1)
         joint *= shrink
         for k in range(components):
-            total[k] = white[k] @ joint[k]
+            total[k] = np.dot(white[k], joint[k])
             second[k] = _second(kind, white[k], joint[k])
     return count, total, second
 

@@ -46,8 +46,9 @@ TARGET INLINE void NAME(scores)(int C, const double *x, int64_t stride, const Ta
 /* Labels and squared distances of a tile whose columns are ``stride`` apart.
  *
  * Not inlined: with all of the pass around it, a compiler has too few registers left. */
-TARGET static __attribute__((noinline)) void NAME(assign)(const Task *task, const double *x, int64_t stride, int64_t b,
-                                int64_t *labels, double *distances, const char *next, int64_t row)
+TARGET static __attribute__((noinline)) void NAME(assign)(
+    const Task *task, const double *x, int64_t stride, int64_t b, int64_t *labels,
+    double *distances, const char *next, int64_t row)
 {
     const int64_t K = task->k, d = task->d;
     for (int64_t i = 0; i < b; i += V * W) {
@@ -279,6 +280,7 @@ TARGET INLINE void NAME(place)(const Task *task, const double *inverse, const do
                                                          NAME(narrow));
             STORE(y + j) = __builtin_convertvector(cells, vec) * task->step;
         }
+        y[task->d] = 1; /* counts */
     }
 }
 
@@ -318,8 +320,7 @@ TARGET INLINE void NAME(pad)(const double *from, int64_t rows, int64_t d, int64_
 TARGET static void NAME(nearest)(const Task *task, const Rows *rows)
 {
     const int64_t d = task->d, K = task->k, T = tile(d), dp = (d / W + 1) * W, stride = T + 8;
-    const int private = task->inverse != NULL, local = private && task->local;
-    const int wide = d > WIDE;
+    const int private = task->inverse != NULL, local = private && task->local, wide = d > WIDE;
     /* Vectors that span two lines of the cache are slow. */
     double *x = (double *)(((uintptr_t)rows->work + 63) & ~(uintptr_t)63);
     double *lanes = x + T * dp; /* or scores */
@@ -328,8 +329,7 @@ TARGET static void NAME(nearest)(const Task *task, const Rows *rows)
     double *distances = side + 5 * dp, *counts = distances + 2 * TILE;
     int64_t *labels = (int64_t *)(distances + TILE);
     const int ahead = rows->row_stride == 8 * d && rows->column_stride == 8;
-    double *both = private || d >= 8 ? NULL : lanes;
-    double square = 0;
+    double square = 0, *both = private || d >= 8 ? NULL : lanes;
 
     NAME(pad)(task->origin, 1, d, dp, side);
     if (private) {
@@ -357,8 +357,6 @@ TARGET static void NAME(nearest)(const Task *task, const Rows *rows)
                 NAME(load)(8, rows, start, b, d, dp, side, x, both, stride);
             if (private) NAME(place)(task, side + dp, side + 2 * dp, side + 3 * dp, b, dp, x,
                                      side + 4 * dp);
-            if (private)
-                for (int64_t i = 0; i < T; i++) x[i * dp + d] = 1;
             if (!both && !wide) NAME(turn)(x, T, d, dp, lanes, stride);
             if (wide)
                 NAME(assign_wide)(task, x, dp, T, labels, distances, lanes, next,
