@@ -41,6 +41,7 @@ except ImportError:  # frames are not what is measured here
 
 import numpy as np
 import torch
+from gpu_peak import peak
 
 from privem.data.device import DeviceRows
 from privem.data.sums import ArrayRows, LocalSource
@@ -173,11 +174,11 @@ class Launches:
     """How often the compiled kernels ran, so that no figure is named after what was not used."""
 
     def __init__(self) -> None:
-        from privem.kernels import cuda, cuda_differences
+        from privem.kernels import cuda, cuda_clusters, cuda_differences, cuda_products
 
         self.count = 0
-        for module, name in ((cuda, "_launched"), (cuda_differences, "launch")):
-            setattr(module, name, partial(self._counted, getattr(module, name)))
+        for module in (cuda, cuda_clusters, cuda_differences, cuda_products):
+            module.launch = partial(self._counted, module.launch)
 
     def _counted(self, launched, *given):
         self.count += 1
@@ -229,25 +230,6 @@ def run_case(name: str, options, clock: Clock, launches: Launches) -> list[dict]
                 f"{'' if row['right'] else '  WRONG'}",
                 flush=True,
             )
-    return rows
-
-
-def peak(options, clock: Clock) -> list[dict]:
-    """What the device does at best: copies, and products of large matrices."""
-    n = 2**20 if options.quick else 2**30
-    a = torch.randn(n, device=options.device)
-    b = torch.empty_like(a)
-    ms = clock.time(partial(b.copy_, a))
-    print(f"copy                   {8 * n / ms / 1e6:6.0f} GB/s", flush=True)
-    rows = [{"case": "copy", "GB/s": 8 * n / ms / 1e6}]
-    del a, b
-    size = 512 if options.quick else 8192
-    for dtype in (torch.float32, torch.float64):
-        x = torch.randn(size, size, device=options.device, dtype=dtype)
-        ms = clock.time(lambda x=x: x @ x)
-        rate = 2 * size**3 / ms / 1e9
-        print(f"product {str(dtype)[6:]}        {rate:6.1f} TFLOP/s", flush=True)
-        rows.append({"case": f"product {dtype}", "TFLOP/s": rate})
     return rows
 
 

@@ -141,7 +141,8 @@ def test_expected_sums(shape, tmp_path):
 def test_nearest_centres(d, k, single, tmp_path):
     rng = np.random.default_rng(1)
     shape = Shape("linear", d, k, True, single, single)
-    assert (shape.lanes == 1) == (single and d == 10)
+    assert (shape.lanes == 1) == (d == 10)
+    assert (shape.shelved > 0) == (d == 10 and not single)
     X = rng.standard_normal((1777, d)).astype(np.float32 if single else np.float64)
     centres = rng.standard_normal((k, d))
     half = 0.5 * (centres**2).sum(axis=1, keepdims=True)

@@ -20,6 +20,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from ..linalg import Array
+from .launches import collected, launch, processors_of, put_constants
 from .mixture import Features
 from .tensors import Tensor, Tensors
 
@@ -30,6 +31,8 @@ _THREADS = 128
 _MOST = 72
 # The same, this record and the next, of a thread that has all centres for itself, in float32.
 _MOST_ALONE = 132
+# Bytes that a thread may add up in shared memory, so that a processor has 256.
+_MOST_SHELVED = 880
 # Fewer rows are not worth compiling for; and so many are compared.
 _WORTH, COMPARED = 200_000, 8192
 # How far sums may be apart, relative to the largest of their kind.
@@ -97,8 +100,17 @@ class Shape:
         return self.single and self.hard and self.k * self.sums + 2 * self.d <= _MOST_ALONE
 
     @property
+    def shelved(self) -> int:
+        """Bytes of sums of a block in shared memory: of the nearest centres, in float64."""
+        each = 8 * self.k * self.sums
+        few = self.k * self.sums <= _MOST
+        return 0 if self.single or not self.hard or few or each > _MOST_SHELVED else each * _THREADS
+
+    @property
     def lanes(self) -> int:
         """Threads that share a record; zero if the sums do not fit."""
+        if self.shelved:
+            return 1
         for lanes in (1, 2, 4, 8, 16, 32):
             if -(-self.k // lanes) * self.sums <= _MOST or (lanes == 1 and self._alone):
                 # Constants of components that nobody has: not worth it.
@@ -114,6 +126,8 @@ class Shape:
     def resident(self) -> int:
         """Threads of a multiprocessor, by the registers that they need."""
         sums = self.each * self.sums
+        if self.shelved:
+            return 2 * _THREADS
         if self.single and self.lanes == 1:
             scores = self.k if self.k <= 12 else 3 * self.k
             registers = sums + 3 * self.d + scores + 16
@@ -138,6 +152,7 @@ class Shape:
             "SINGLE": int(self.single),
             "KIND": _KINDS[self.kind],
             "HARD": int(self.hard),
+            "SHELVED": int(self.shelved > 0),
             "BOUNDED": int(self.bounded),
         }
         head = "".join(f"#define {name} {value}\n" for name, value in names.items())
@@ -176,8 +191,6 @@ def _launched(
     torch: Any,
 ) -> tuple[Tensor, Tensor]:
     """Sums (parts, K, p) over groups of threads, and the likelihood (or inertia)."""
-    import cupy
-
     dtype = torch.float32 if shape.single else torch.float64
     lanes, each, size = shape.lanes, shape.each, shape.features.size
     table = np.zeros((lanes * each, size))
@@ -185,27 +198,14 @@ def _launched(
     table[: shape.k] = coefficients
     given = {"table": table, **constants}
     put = {name: torch.tensor(v, dtype=dtype, device=X.device) for name, v in given.items()}
-    index = X.device.index if X.device.index is not None else torch.cuda.current_device()
-    processors = processors_of(X, torch)
-    blocks = processors * (shape.resident // _THREADS)
+    blocks = processors_of(X, torch) * (shape.resident // _THREADS)
     threads, parts = blocks * _THREADS, 1 + shape.bounded
     made = (parts, each * shape.sums, threads // lanes, lanes)
     out = torch.empty(made, dtype=torch.float64, device=X.device)
     evidence = torch.empty(threads, dtype=torch.float64, device=X.device)
-    stream = torch.cuda.current_stream(X.device)
-    with cupy.cuda.Device(index), cupy.cuda.ExternalStream(stream.cuda_stream) as ours:
-        for name, values in put.items():
-            there = module.get_global(name)
-            bytes_ = values.numel() * values.element_size()
-            source = cupy.cuda.UnownedMemory(values.data_ptr(), bytes_, values)
-            pointer = cupy.cuda.MemoryPointer(source, 0)
-            there.copy_from_device_async(pointer, bytes_, ours)
-        pointers = (X, put["table"], out, evidence)
-        module.get_function("sums")(
-            (blocks,),
-            (_THREADS,),
-            (*(np.uintp(tensor.data_ptr()) for tensor in pointers), np.int64(len(X))),
-        )
+    put_constants(module, put, X, torch)
+    arguments = (X, put["table"], out, evidence, len(X))
+    launch(module, "sums", (blocks, 1), _THREADS, X, arguments, torch, shape.shelved)
     return out, evidence
 
 
@@ -313,25 +313,6 @@ def bounded(
         return None
     found, _ = ours(records)
     return found[:, size], found[:, :size] * half
-
-
-def collected(high: Tensor, low: Tensor, torch: Any) -> Array:
-    """Sums (p, threads, lanes) along the threads, with what their addition lost, by TwoSum."""
-    while high.shape[1] > 1:
-        half = high.shape[1] // 2
-        a, b = high[:, :half], high[:, half : 2 * half]
-        total = a + b
-        seen = total - a
-        lost = (a - (total - seen)) + (b - seen)
-        rest = low[:, :half] + low[:, half : 2 * half] + lost
-        high = torch.cat([total, high[:, 2 * half :]], 1)
-        low = torch.cat([rest, low[:, 2 * half :]], 1)
-    return np.asarray((high + low)[:, 0].cpu().numpy())
-
-
-def processors_of(X: Tensor, torch: Any) -> int:
-    """How many multiprocessors the device has."""
-    return int(torch.cuda.get_device_properties(X.device).multi_processor_count)
 
 
 def usable(records: Tensors, shape: Kernel) -> Any:

@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 
 from ..linalg import Array
-from .cuda import COMPARED, Box, collected, processors_of, trusted, usable
+from .cuda import COMPARED, Box, trusted, usable
+from .launches import collected, launch, processors_of
 from .tensors import Tensor, Tensors
 
 _KINDS = {"square": 1, "norm": 2, "full": 3}
@@ -214,13 +215,13 @@ def differences(
     def flat(found: Moments) -> tuple[Array, float]:
         return np.concatenate([part.reshape(shape.k, -1) for part in found], axis=1), 0.0
 
-    few = _made_up(records, box)
+    few = made_up(records, box)
     if not trusted(shape, lambda: flat(ours(few)), lambda: flat(portable(few))):
         return None
     return ours(records)
 
 
-def _made_up(records: Tensors, box: Box) -> Tensors:
+def made_up(records: Tensors, box: Box) -> Tensors:
     """Records to compare kernels by: what is found must not depend on the rows."""
     torch, work = records.work.torch, records.work
     draw = torch.Generator(device=records.X.device).manual_seed(0)
@@ -287,31 +288,6 @@ def _summed(
     return count, collected(out[0], out[1], torch).reshape(shape.sums, k)
 
 
-def launch(
-    module: Any,
-    name: str,
-    grid: tuple[int, int],
-    threads: int,
-    X: Tensor,
-    given: tuple[Any, ...],
-    torch: Any,
-) -> None:
-    """Run a kernel on the stream that torch uses."""
-    import cupy
-
-    def raw(value: Any) -> Any:
-        if isinstance(value, float):
-            return np.float64(value)
-        return np.int64(value) if isinstance(value, int) else np.uintp(value.data_ptr())
-
-    stream = torch.cuda.current_stream(X.device)
-    with (
-        cupy.cuda.Device(stream.device_index),
-        cupy.cuda.ExternalStream(stream.cuda_stream, stream.device_index),
-    ):
-        module.get_function(name)(grid, (threads,), tuple(raw(value) for value in given))
-
-
 Values = Callable[[Tensor], Tensor]
 
 
@@ -350,7 +326,7 @@ def densities(
         return found
 
     low, high = sides
-    few = _made_up(records, Box((low + high) / 2, (high - low) / 2 + 1e-300, high)).X
+    few = made_up(records, Box((low + high) / 2, (high - low) / 2 + 1e-300, high)).X
 
     def of(way: Values) -> tuple[Array, float]:
         return way(few).cpu().numpy()[:, None], 0.0

@@ -11,11 +11,13 @@
 //   SINGLE  1 where T is float: sums go to double every FLUSH records
 //   KIND    0 linear, 1 squares, 2 their sum, 3 all products by circular offset
 //   HARD    1 where a record belongs to the nearest centre, and the constant is -|c|^2/2
+//   SHELVED 1 where sums lie in shared memory, a thread's own: only those of the nearest are touched
 //   BOUNDED 1 for private sums: records are pulled into a box, and count less beyond a radius; T is
 //           double, and sums of FLUSH records are collected with their rounding errors
 
 #define ALL 0xffffffffu
 #define FLUSH (BOUNDED ? 512 : 1024)
+#define AHEAD 3  // records that are on their way to the cache; measured
 #define SUMS (P + BOUNDED)  // of a component; the last is its count, where records are clipped
 
 __constant__ T table[LANES * KS * P];  // component by component; padded components cannot win
@@ -28,10 +30,17 @@ __constant__ T far[1 + LANES * KS];    // half the squared radius; log joint den
 
 #if SINGLE
 #define EXP expf
-#define LOG logf
+#define LARGE 1e30f
 #else
 #define EXP exp
-#define LOG log
+#define LARGE 1e150
+#endif
+#if SHELVED
+#ifdef __CUDA_ARCH__
+extern __shared__ T shelf[];
+#else
+static T shelf[K * P * THREADS];
+#endif
 #endif
 
 struct Row {
@@ -97,6 +106,7 @@ __device__ __forceinline__ void each(const T (&x)[D], F f) {
 #endif
 }
 
+#if !SHELVED
 // Add a thread's sums to those in memory, or write them, and begin anew. Bounded ones with what
 // their addition loses (Knuth's TwoSum), which lies behind them.
 __device__ __forceinline__ void flush(T (&kept)[KS][SUMS], double* to, long long threads,
@@ -119,6 +129,7 @@ __device__ __forceinline__ void flush(T (&kept)[KS][SUMS], double* to, long long
             to += threads;
         }
 }
+#endif
 
 extern "C" __global__ void __launch_bounds__(THREADS, MOST / THREADS)
     sums(const IN* __restrict__ rows, const T* __restrict__ given, double* __restrict__ out,
@@ -132,11 +143,16 @@ extern "C" __global__ void __launch_bounds__(THREADS, MOST / THREADS)
     long long base = blockIdx.x * (long long)(THREADS / LANES) + (threadIdx.x & ~31) / LANES;
     const int mine = (threadIdx.x & 31) / LANES;
 
+#if SHELVED
+    T* mine_there = shelf + threadIdx.x;
+    for (int i = 0; i < K * P; i++) mine_there[i * THREADS] = 0;
+#else
     T kept[KS][SUMS];
 #pragma unroll
     for (int s = 0; s < KS; s++)
 #pragma unroll
         for (int p = 0; p < SUMS; p++) kept[s][p] = 0;
+#endif
 #if LANES > 1 && SINGLE
     T own[KS][P];
 #pragma unroll
@@ -155,6 +171,9 @@ extern "C" __global__ void __launch_bounds__(THREADS, MOST / THREADS)
 #endif
 
     double likelihood = 0;
+#if !HARD && !BOUNDED
+    T product = 1;  // of totals: its logarithm is taken when it is large, not for each record
+#endif
     int since = 0;
     bool first = true;
     Row next;
@@ -174,6 +193,15 @@ extern "C" __global__ void __launch_bounds__(THREADS, MOST / THREADS)
 #endif
         }
         if (base + each_of < n) next = load(rows, min(at + each_of, n - 1));
+#ifdef __CUDA_ARCH__
+        // Registers are for one record more; those after it come nearer, into the cache.
+        if (at + AHEAD * each_of < n) {
+            const IN* later = rows + (at + AHEAD * each_of) * D;
+#pragma unroll
+            for (int j = 0; j < D; j += 128 / (int)sizeof(IN))
+                asm volatile("prefetch.global.L2 [%0];" ::"l"(later + j));
+        }
+#endif
 
         T score[KS];
 #pragma unroll
@@ -207,8 +235,15 @@ extern "C" __global__ void __launch_bounds__(THREADS, MOST / THREADS)
         for (int j = 0; j < D; j++) square += x[j] * x[j];
         const T away = square - 2 * top;
         if (counts && lane == 0 && away > 0) likelihood += (double)away;
+#if SHELVED
+        if (counts) {
+            T* to = mine_there + label * (P * THREADS);
+            each(x, [&](int p, T value) { to[p * THREADS] += value; });
+        }
+#else
 #pragma unroll
         for (int s = 0; s < KS; s++) score[s] = label == lane * KS + s ? (T)1 : (T)0;
+#endif
 #else
 #pragma unroll
         for (int s = 1; s < KS; s++) top = max(top, score[s]);
@@ -231,7 +266,14 @@ extern "C" __global__ void __launch_bounds__(THREADS, MOST / THREADS)
 #pragma unroll
         for (int off = 1; off < LANES; off *= 2) total += __shfl_xor_sync(ALL, total, off);
 #if !BOUNDED
-        if (counts && lane == 0) likelihood += (double)top + (double)LOG(total);
+        if (counts && lane == 0) {
+            likelihood += (double)top;
+            product *= total;
+            if (product > LARGE) {
+                likelihood += log((double)product);
+                product = 1;
+            }
+        }
 #endif
         const T part = counts ? (T)1 / total : (T)0;
 #pragma unroll
@@ -243,6 +285,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, MOST / THREADS)
 #endif
         }
 #endif
+#if !SHELVED
         each(x, [&](int p, T value) {
 #pragma unroll
             for (int s = 0; s < KS; s++) kept[s][p] += score[s] * value;
@@ -252,7 +295,15 @@ extern "C" __global__ void __launch_bounds__(THREADS, MOST / THREADS)
             since = 0;
             first = false;
         }
+#endif
     }
+#if SHELVED
+    for (int i = 0; i < K * P; i++) out[i * threads] = mine_there[i * THREADS];
+#else
     flush(kept, out, threads, first);
+#endif
+#if !HARD && !BOUNDED
+    likelihood += log((double)product);
+#endif
     evidence[thread] = likelihood;
 }

@@ -14,6 +14,7 @@ import numpy as np
 
 from ..linalg import Array
 from .cuda import Box, bounded
+from .cuda_clusters import bounded_clusters
 from .cuda_differences import differences
 from .mixture import Features
 from .tensor_mixture import (
@@ -260,12 +261,34 @@ def bounded_nearest(
     spread: float | None,
     radius: float,
     pieces: Pieces,
+    box: Box | None = None,
 ) -> tuple[Array, Array, float]:
     """Counts, sums and the summed squares of records (:mod:`privem.models.kmeans.query`).
 
     Coordinates and centres are multiples of ``step``, so scores are exact in any order. ``spread``:
     the unit of distances from centres; ``None`` measures records from where coordinates begin.
+    ``box``: what ``place`` pulls records into, if it is one.
     """
+
+    def portable(some: Tensors) -> tuple[Array, Array, float]:
+        return _bounded_nearest(some, centres, step, place, spread, radius, pieces)
+
+    if box is not None:
+        found = bounded_clusters(records, centres, step, spread, radius, box, portable)
+        if found is not None:
+            return found
+    return portable(records)
+
+
+def _bounded_nearest(
+    records: Tensors,
+    centres: Array,
+    step: float,
+    place: Place,
+    spread: float | None,
+    radius: float,
+    pieces: Pieces,
+) -> tuple[Array, Array, float]:
     work, torch = records.work, records.work.torch
     k, d = centres.shape
     size = work.block(records.count, 3 * d + 3 * k, pieces)

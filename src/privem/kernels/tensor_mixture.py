@@ -12,6 +12,7 @@ import numpy as np
 
 from ..linalg import Array
 from .cuda import fused
+from .cuda_products import by_tensor_cores
 from .mixture import _LOWEST, Features
 from .tensors import Pieces, Place, Tensor, Tensors, Total, Work, centred, counted, products, sums
 
@@ -85,7 +86,9 @@ def responsibility_sums(
     def portable(some: Tensors) -> tuple[Array, float]:
         return _responsibility_sums(some, features, coefficients, origin)
 
-    found = fused(records, features, coefficients, origin, False, portable)
+    found = by_tensor_cores(records, features, coefficients, origin, portable)
+    if found is None:
+        found = fused(records, features, coefficients, origin, False, portable)
     return portable(records) if found is None else found
 
 

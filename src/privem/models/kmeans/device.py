@@ -6,6 +6,7 @@ import numpy as np
 
 from ...blocks.device import bounded_records, placed
 from ...data.device import DeviceRows, on_device
+from ...kernels.cuda import Box
 from ...kernels.tensor_bounded import bounded_nearest
 from ...kernels.tensor_nearest import nearest_sums
 from ...kernels.tensor_profiles import cells
@@ -33,14 +34,17 @@ def nearest(query: NearestQuery, rows: DeviceRows) -> ClusterSums:
 def bounded(query: BoundedClusterQuery, rows: DeviceRows) -> BoundedClusterSums:
     """The same of bounded records; which centre is nearest is exact, as in NumPy."""
     records, w = bounded_records(rows, query.cap_weight), query.weights
+    region = query.region
+    box = None if region.ball else Box(region.centre, region.scale, region.limit)
     count, total, square = bounded_nearest(
         records,
         query.lattice_centres,
         query.step,
-        placed(query.region, records),
+        placed(region, records),
         query.spread if query.local else None,
         w.radius,
         Pieces(448, 32),  # no more than the least number of rows in a block on the host
+        box,
     )
     pooled = np.asarray([w.w2 * square]) if query.local else None
     return BoundedClusterSums(w.w0 * count, w.w1 * total, pooled)
