@@ -1,4 +1,4 @@
-"""Synthetic data sets. They contain no real records."""
+"""Synthetic people. There are no real records among them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from .parameters import check_int
+from ..parameters import check_int
 
 __all__ = ["make_people"]
 

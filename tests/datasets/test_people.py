@@ -7,7 +7,8 @@ import polars as pl
 import pytest
 
 from privem import GaussianMixture
-from privem.datasets import _GROUPS, _HIGH, _LOW, _correlation, make_people
+from privem.datasets import make_people
+from privem.datasets.people import _GROUPS, _HIGH, _LOW, _correlation
 
 
 def test_the_same_seed_gives_the_same_people_and_another_does_not():
