@@ -16,14 +16,16 @@ from __future__ import annotations
 import csv
 import gzip
 import math
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
-from run import DATA, life, three
 
+DATA = Path(os.environ.get("PRIVEM_DATA", Path(__file__).parents[3] / "shared" / "data"))
 Array = np.ndarray
 Sides = tuple[list[float], list[float]]
 
@@ -143,6 +145,20 @@ def sipu(name: str) -> Array:
     return np.load(DATA / "sipu_benchmarks.npz")[name].astype(np.float64)
 
 
+def life() -> Array:
+    """Ten principal components of 26,733 compounds."""
+    with gzip.open(DATA / "lifesci_ds1.10.csv.gz", "rt") as file:
+        return np.loadtxt(file, delimiter=",")[:, :10]
+
+
+def three() -> Array:
+    """Three isotropic Gaussians in the plane, inside the unit ball (Park et al. 2016)."""
+    rng = np.random.default_rng(3)
+    means = np.array([[0.5, 0.0], [-0.3, 0.4], [-0.2, -0.4]])
+    labels = rng.choice(3, 20_000, p=[0.5, 0.3, 0.2])
+    return means[labels] + 0.12 * rng.normal(size=(len(labels), 2))
+
+
 def gowalla() -> Array:
     """Latitude and longitude of places."""
     return np.load(DATA / "gowalla_locations.npz")["rand_users_union_latlon"]
@@ -164,7 +180,7 @@ def incomes() -> Array:
 
 SETS: dict[str, Set] = {
     # Public data of the papers.
-    "life": Set(lambda: life() * 14.41, ([-15.0] * 10, [15.0] * 10)),
+    "life": Set(life, ([-15.0] * 10, [15.0] * 10)),
     "gowalla": Set(gowalla, ([-90.0, -180.0], [90.0, 180.0])),
     "plane": Set(three, ([-1.0] * 2, [1.0] * 2), public=False),
     # Age, weight of the sample, years of education, gain and loss (top-coded), hours a week.

@@ -153,6 +153,12 @@ def test_an_error_names_the_file_that_it_is_from(project, toml, words):
     assert "privem.toml" not in said
 
 
+def test_config_refuses_a_model_that_there_is_not(project):
+    (project / "privem.toml").write_text('model = "gm"\n')
+    said = " ".join(run("config", code=2).stderr.split())
+    assert re.search("privem.toml': model: 'gm' is not one of '", said)
+
+
 def test_a_range_of_components_may_be_in_the_file(project):
     (project / "privem.toml").write_text('components = "1..2"\n')
     fit = ["fit", project / "people.parquet", "--columns", "age", "--bound", "age=0:120"]

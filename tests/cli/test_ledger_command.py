@@ -136,6 +136,8 @@ def test_what_is_refused(data, ledger, tmp_path):
     run("ledger", "init", persons, "--epsilon", 1, "--unit", "person")
     text = run("fit", data, "-k", 1, *BOUNDS, "--ledger", persons, *out, code=8)
     assert "with --groups COLUMN" in " ".join(text.split())
+    elsewhere = ["fit", data, "-k", 1, *BOUNDS, "--ledger", "mysql://host/db", *out]
+    assert "SQLite or PostgreSQL, not mysql" in " ".join(run(*elsewhere, code=2).split())
 
 
 def test_a_history_has_room_for_everything(data, ledger, tmp_path):

@@ -44,6 +44,7 @@ def test_every_command_has_json_and_is_explained(name):
     context = click.Context(command)
     flags = {flag for option in command.get_params(context) for flag in option.opts}
     assert "--json" in flags
+    assert "Exit codes:" in command.get_help(context)
     section = PAGE.read_text("utf-8").partition(f"### privem {name}\n")[2].partition("\n### ")[0]
     shown = {flag for flag in flags if flag.startswith("-")} - {"--help", "-h"}
     assert [flag for flag in shown if f"`{flag}`" not in section] == []

@@ -12,7 +12,7 @@ import pytest
 @pytest.fixture(scope="module")
 def parts(root):
     """Its modules, which import each other as scripts do."""
-    names = ("run", "sets", "fits", "requirements", "everywhere")
+    names = ("sets", "fits", "requirements", "everywhere")
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(str(root / "experiments" / "mixtures"))
         yield {name: importlib.import_module(name) for name in names}

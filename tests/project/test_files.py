@@ -36,7 +36,8 @@ def test_every_make_target_that_is_mentioned_exists(root):
 
 def test_ci_checks_tests_and_installs(root):
     lines = (root / ".ci" / "run").read_text("utf-8").splitlines()
-    assert lines[-3:] == ["make check", "make test", "make wheel-check"]
+    made = [line for line in lines if line.startswith("make ")]
+    assert made == ["make check", "make test", "make wheel-check"]
 
 
 def test_workflows_run_everything(root):

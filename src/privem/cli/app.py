@@ -21,6 +21,7 @@ from .federation import federate
 from .ledger import ledger
 from .model_commands import predict, report, sample, score
 from .option_values import read_types, reading
+from .reproduce import reproduce
 
 
 @click.group(
@@ -375,7 +376,7 @@ def completion(shell: str, as_json: bool) -> None:
     emit_either(as_json, {"shell": shell, "script": script}, script)
 
 
-for _command in (sample, predict, score, report, ledger, federate, config):
+for _command in (sample, predict, score, report, reproduce, ledger, federate, config):
     app.add_command(_command)
 # In the order in which a newcomer needs them.
 _ORDER = ("fit", "sample", "predict", "score", "schema", "synth", "audit", "demo")

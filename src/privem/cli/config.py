@@ -23,6 +23,7 @@ from ..settings import KEYS, VARIABLE, Settings, SettingsError, current_settings
 from . import options
 from .failures import PROBLEM, Command
 from .ledger import VARIABLE as LEDGER
+from .option_values import ModelName
 
 # What each command takes from the file: keys, by the names of the parameters of its function.
 _FITTED = (
@@ -115,6 +116,12 @@ def config(as_json: bool) -> None:
     from .console import emit_either
 
     settings = current_settings()
+    if "model" in settings.values:
+        try:
+            ModelName().convert(settings.values["model"], None, None)
+        except click.BadParameter as problem:
+            said = f"{str(settings.path)!r}: model: {problem.message}"
+            raise click.UsageError(said) from None
     facts = {key: _in_force(key, settings) for key in KEYS}
     where = None if settings.path is None else str(settings.path)
     said = f"File: {where}\n" if where else "There is no privem.toml here.\n"

@@ -64,15 +64,17 @@ def failing(code: ExitCode, *kinds: type[Exception]) -> Iterator[None]:
 
 @contextmanager
 def reading_data() -> Iterator[None]:
-    """Errors inside are about the data, or about terms that no noise can meet."""
+    """Errors inside are about the data, or about terms or a ledger's place that cannot be."""
     # Imported here, as everywhere in this file: help must not load the library.
     from polars.exceptions import PolarsError
 
     from ..accounting import NotValid
+    from ..ledger.connections import BadAddress
     from ..noise.discrete import NoSuchNoise
 
+    usage = (NoSuchNoise, NotValid, BadAddress)
     kinds = (ValueError, ArithmeticError, OSError, PolarsError)
-    with failing(ExitCode.DATA, *kinds), failing(ExitCode.USAGE, NoSuchNoise, NotValid):
+    with failing(ExitCode.DATA, *kinds), failing(ExitCode.USAGE, *usage):
         yield
 
 

@@ -106,6 +106,10 @@ JSON: dict[str, dict[str, str]] = {
         "useless": "why the fit is not worth its budget, or null",
         "rehearsals, separation": "what it rests on",
     },
+    "reproduce": {
+        "claims": "a list of id, paper and title; of those that were run also status, findings "
+        "(verdict, ours, reason, repetitions) and files",
+    },
     "completion": {"shell": "its name", "script": "the script"},
     "ledger init": {
         "dataset, ledger": "the data set, and where its ledger is",
