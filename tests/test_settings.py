@@ -73,6 +73,16 @@ def test_the_environment_names_another_file_or_none(project, monkeypatch, tmp_pa
         current_settings()
 
 
+def test_what_bears_the_name_and_cannot_be_read_is_not_passed_over(project):
+    (project / "privem.toml").mkdir()
+    with pytest.raises(SettingsError, match="cannot be read: Is a directory"):
+        current_settings()
+    (project / "privem.toml").rmdir()
+    (project / "privem.toml").symlink_to(project / "lost.toml")
+    with pytest.raises(SettingsError, match="cannot be read: No such file"):
+        current_settings()
+
+
 @pytest.mark.parametrize(
     ("text", "words"),
     [

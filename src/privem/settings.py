@@ -140,7 +140,9 @@ def find_settings() -> Path | None:
     named = os.environ.get(VARIABLE)
     if named is not None:
         return Path(named) if named else None
-    return next((folder / FILE for folder in _folders() if os.path.isfile(folder / FILE)), None)
+    # A folder of this name, or a link that leads nowhere, is an error and not passed over: the
+    # ledger that it should name would be missed.
+    return next((folder / FILE for folder in _folders() if os.path.lexists(folder / FILE)), None)
 
 
 def _folders() -> Iterator[Path]:

@@ -78,6 +78,7 @@ def test_what_a_selection_returns(tmp_path):
     assert "selection of a model is (2, 1e-06)-differentially private" in said
     assert "candidates 4: n_components=1;" in said
     assert repr(chosen) == "<Selection: n_components=3, of 4 candidates>"
+    assert chosen._repr_html_() == best._repr_html_()
     best.save(tmp_path / "model.json")
     again = privem.load(tmp_path / "model.json")
     assert str(again.privacy_) == str(chosen.privacy_)

@@ -33,6 +33,10 @@ def library() -> Any:
     return sqlalchemy
 
 
+class BadAddress(ValueError):
+    """A path or URL where no ledger can be kept."""
+
+
 HOW = "begin one with Ledger(path, dataset=..., budget=Budget(...)), or with privem ledger init"
 
 
@@ -50,13 +54,13 @@ def url_of(where: str) -> Any:
     try:
         url = sa.make_url(where)
     except (sa.exc.ArgumentError, ValueError):  # whose texts may show a part of a password
-        raise ValueError(
+        raise BadAddress(
             "the ledger's URL cannot be read: it is like postgresql://host/db"
         ) from None
     if url.drivername == "postgresql":
         url = url.set(drivername="postgresql+psycopg")
     if url.get_backend_name() not in ("sqlite", "postgresql"):
-        raise ValueError(f"a ledger is kept in SQLite or PostgreSQL, not {url.get_backend_name()}")
+        raise BadAddress(f"a ledger is kept in SQLite or PostgreSQL, not {url.get_backend_name()}")
     return url
 
 
@@ -73,7 +77,7 @@ class File:
     def of(cls, given: str, create: bool) -> File:
         """The file of a path, which must exist unless it may be made."""
         if given in ("", ":memory:", "None"):
-            raise ValueError("a ledger must outlive this process: give a path")
+            raise BadAddress("a ledger must outlive this process: give a path")
         path = Path(given)
         try:
             if path.is_dir():

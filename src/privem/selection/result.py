@@ -100,3 +100,8 @@ class Selection:
     def __repr__(self) -> str:
         chosen = next(c.name for c in self.candidates_ if c.status == "chosen")
         return f"<{type(self).__name__}: {chosen}, of {len(self.candidates_)} candidates>"
+
+    def _repr_html_(self) -> str:
+        """In a notebook: the short form of the best model."""
+        shown: str = self.best_._repr_html_()
+        return shown
