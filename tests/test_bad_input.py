@@ -35,12 +35,21 @@ X = RNG.normal(size=(30, 3))
 X.flags.writeable = False
 
 
-def table() -> dict[str, tuple[str, str]]:
+def table() -> dict[str, tuple[str, str, str]]:
+    """What each line of the table promises, its exit code, and the link to its explanation."""
     lines = [line for line in PAGE.read_text("utf-8").splitlines() if line.startswith("|")][2:]
     rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
-    assert all(len(row) == 3 for row in rows), "a row needs three cells"
+    assert all(len(row) == 4 for row in rows), "a row needs four cells"
     assert len({row[0] for row in rows}) == len(rows), "a line occurs twice"
-    return {row[0]: (row[1], row[2]) for row in rows}
+    return {row[0]: (row[1], row[2], row[3]) for row in rows}
+
+
+def explanations() -> dict[str, str]:
+    """The sections below "What the errors mean", by the anchors of their headings."""
+    text = PAGE.read_text("utf-8")
+    (part,) = re.findall(r"^## What the errors mean\n(.*?)^## ", text, re.DOTALL | re.MULTILINE)
+    sections = (section.split("\n", 1) for section in re.split(r"^### ", part, flags=re.M)[1:])
+    return {re.sub(r"[^\w\- ]", "", h.lower()).replace(" ", "-"): body for h, body in sections}
 
 
 def case(line: str) -> Callable:
@@ -713,10 +722,26 @@ def test_every_line_has_a_case_and_every_case_a_line():
     assert set(table()) == set(CASES)
 
 
+def test_every_error_links_to_its_explanation():
+    explained = explanations()
+    linked = set()
+    for line, (promise, _, why) in table().items():
+        if promise.startswith("Valid:"):
+            assert why == "-", line
+            continue
+        link = re.fullmatch(r"\[[^\]]+\]\(#([\w-]+)\)", why)
+        assert link, f"{line}: no link to an explanation"
+        assert link[1] in explained, f"{line}: nothing at #{link[1]}"
+        linked.add(link[1])
+    assert linked == set(explained), "an explanation that no error links to"
+    # Each says why, and what to do.
+    assert [anchor for anchor, body in explained.items() if "\n- " not in body] == []
+
+
 @pytest.mark.filterwarnings("ignore:Number of distinct clusters:UserWarning")
 @pytest.mark.parametrize("line", CASES)
 def test_bad_input(line, tmp_path):
-    promise, code = table()[line]
+    promise, code, _ = table()[line]
     tried = 0
     if promise.startswith("Valid:"):
         assert code == "0"
