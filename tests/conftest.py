@@ -3,6 +3,7 @@
 import os
 import shutil
 from contextlib import nullcontext
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -40,6 +41,14 @@ def postgresql_programs() -> Path | None:
     folders = [Path(found).parent] if found else []
     folders += sorted(each.parent for each in Path("/usr/lib/postgresql").glob("*/bin/initdb"))
     return folders[-1] if folders else None
+
+
+def pytest_collection_modifyitems(items) -> None:
+    """The example of rows on an accelerator needs torch, which is no part of privem[all]."""
+    if find_spec("torch") is None:
+        for item in items:
+            if item.name == "privem.data.device.rows_on":
+                item.add_marker(pytest.mark.skip(reason="torch is not installed"))
 
 
 def pytest_terminal_summary(terminalreporter) -> None:

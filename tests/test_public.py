@@ -1,5 +1,7 @@
 """What the package promises: its names, their documentation, its extras."""
 
+import doctest
+import importlib
 import inspect
 import re
 import tomllib
@@ -48,6 +50,33 @@ def test_every_public_object_is_explained_with_an_example(name):
     assert text
     if not (inspect.isclass(thing) and issubclass(thing, Exception)):
         assert ">>>" in text, f"privem.{name} has no example"
+
+
+PACKAGES = [
+    "privem",
+    *(f"privem.{p}" for p in ("audit", "data", "datasets", "federation", "report")),
+]
+PUBLIC = [
+    (package, name)
+    for package in PACKAGES
+    for name in importlib.import_module(package).__all__
+    if callable(getattr(importlib.import_module(package), name))
+]
+
+
+@pytest.mark.parametrize(("package", "name"), PUBLIC)
+def test_every_public_name_has_an_example_that_doctest_runs(package, name):
+    """Classes and functions; an error is explained by the example of what raises it."""
+    thing = getattr(importlib.import_module(package), name)
+    if inspect.isclass(thing) and issubclass(thing, Exception):
+        assert inspect.getdoc(thing)
+        return
+    # Its own docstring: a class without one would show that of its parent.
+    examples = doctest.DocTestParser().get_examples(thing.__doc__ or "")
+    assert examples, f"{package}.{name} has no example"
+    skipped = [each.source for each in examples if doctest.SKIP in each.options]
+    assert len(skipped) < len(examples), f"doctest runs no example of {package}.{name}"
+    assert any(each.want for each in examples), f"no example of {package}.{name} has an output"
 
 
 @pytest.mark.parametrize("name", MODELS)

@@ -44,6 +44,15 @@ class Evidence:
     reach : float
         The largest mu that this number of draws could prove. If it is below the claim, passing
         means nothing: take more draws.
+
+    Examples
+    --------
+    Ten draws on each data set cannot prove anything about a claim of mu = 1:
+
+    >>> rng = np.random.default_rng(0)
+    >>> few = judge({"x": (rng.normal(1, 1, 10), rng.normal(0, 1, 10))}, Claim(mu=1.0))
+    >>> few.violated, few.reach < few.claimed_mu
+    (False, True)
     """
 
     violated: bool

@@ -22,7 +22,19 @@ from .report import Finding
 
 
 class Transcript:
-    """Keeps every stage with its release: everything an adversary sees."""
+    """Keeps every stage with its release: everything an adversary sees.
+
+    Examples
+    --------
+    >>> from privem import KMeans
+    >>> from privem.estimator.verbose import watching
+    >>> model, transcript = KMeans(2, bounds=(-1, 1), n_iter=2), Transcript()
+    >>> with watching(model, transcript):
+    ...     _ = model.fit(np.linspace(-1, 1, 40)[:, None])
+    >>> names = [stage.name for stage, release in transcript.entries]
+    >>> names == [record.name for record in model.privacy_.releases]
+    True
+    """
 
     def __init__(self) -> None:
         self.entries: list[tuple[Stage, Release[Any]]] = []
@@ -49,6 +61,15 @@ class FitAudit:
     sets' sums over all Gaussian releases of a fit, in deviations of their noise, over the mu
     claimed; root mean square over fits. Far below one, little could have been found. (Sums that
     are themselves random do not count, here or in the likelihood ratio.)
+
+    Examples
+    --------
+    >>> from privem import FactorAnalysis
+    >>> make = lambda: FactorAnalysis(1, epsilon=4.0, bounds=(-1, 1))
+    >>> X = np.linspace(-1, 1, 20)[:, None]
+    >>> audit = audit_fit(make, X, X[:-1], fits=4, name="a record at the edge")
+    >>> audit.fits, audit.finding().passed
+    (4, True)
     """
 
     name: str

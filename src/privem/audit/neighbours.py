@@ -26,7 +26,13 @@ _RELATIONS = ("add-remove", "replace-one")
 
 @dataclass(frozen=True)
 class Dataset:
-    """Rows, and optionally whose they are and what they weigh. Secret, if real."""
+    """Rows, and optionally whose they are and what they weigh. Secret, if real.
+
+    Examples
+    --------
+    >>> Dataset.of([[0.0], [1.0]]).X.shape
+    (2, 1)
+    """
 
     X: Array
     groups: NDArray[Any] | None = None
@@ -60,7 +66,15 @@ class Dataset:
 
 @dataclass(frozen=True)
 class Pair:
-    """Two neighbouring data sets and what they attack."""
+    """Two neighbouring data sets and what they attack.
+
+    Examples
+    --------
+    >>> pair = Pair("one more", Dataset.of([[0.0], [1.0]]), Dataset.of([[0.0]]))
+    >>> many = pair.among(10)
+    >>> len(many.data.X), len(many.neighbour.X)
+    (22, 21)
+    """
 
     name: str
     data: Dataset

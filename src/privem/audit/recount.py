@@ -29,6 +29,15 @@ class Recount:
 
     ``closed`` is by the closed Gaussian formula (``None`` where there is Laplace noise),
     ``library`` by dp_accounting's privacy loss distributions.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from privem import KMeans
+    >>> X = np.linspace(-1, 1, 40)[:, None]
+    >>> found = recount(KMeans(2, epsilon=0.5, bounds=(-1, 1)).fit(X).privacy_)
+    >>> found.passed, found.recounted <= 0.5
+    (True, True)
     """
 
     epsilon: float

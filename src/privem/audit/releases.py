@@ -46,6 +46,17 @@ class ReleaseAudit:
     ``moved`` holds, of each group of numbers, its name, the distance of the two rounded sums and
     the distance that the release allows. A larger distance is a violation with certainty. It is
     empty if the sums are random.
+
+    Examples
+    --------
+    A count that one record moves by one, as it was charged:
+
+    >>> from privem.blocks.histograms import CountQuery
+    >>> from privem.noise.discrete import Discrete
+    >>> X = np.zeros((10, 1))
+    >>> audit = audit_release(CountQuery(), Discrete(1.0, "add-remove", 100.0), X, X[:9], 100)
+    >>> round(audit.share, 3), audit.too_far, audit.violated
+    (1.0, False, False)
     """
 
     name: str

@@ -84,6 +84,17 @@ def check_replay(
         Of a fit of the same estimator.
     other : Dataset
         Anything but the data it was fitted on.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from privem import KMeans
+    >>> from privem.audit.fits import watched_fit
+    >>> data = Dataset.of(np.linspace(-1, 1, 40)[:, None])
+    >>> make = lambda: KMeans(2, bounds=(-1, 1), n_iter=2, random_state=0)
+    >>> model, transcript = watched_fit(make(), data)
+    >>> check_replay(make(), model, transcript, swapped(data, "add-remove")).passed
+    True
     """
     again = clone(estimator)
     try:
@@ -146,7 +157,19 @@ def _groups(stage: Stage) -> list[Group]:
 
 
 def check_lattice(transcript: Transcript, name: str = "lattice") -> Finding:
-    """Every released number is an integer multiple of its grid, every one belongs to a group."""
+    """Every released number is an integer multiple of its grid, every one belongs to a group.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from privem import KMeans
+    >>> from privem.audit.fits import watched_fit
+    >>> data = Dataset.of(np.linspace(-1, 1, 40)[:, None])
+    >>> make = lambda: KMeans(2, bounds=(-1, 1), n_iter=2, random_state=0)
+    >>> model, transcript = watched_fit(make(), data)
+    >>> check_lattice(transcript).passed
+    True
+    """
     wrong, numbers = [], 0
     for stage, release in transcript.entries:
         x = ravel(release.statistics)
@@ -169,7 +192,22 @@ def check_lattice(transcript: Transcript, name: str = "lattice") -> Finding:
 
 
 def check_charged(model: Any, transcript: Transcript, name: str = "charges") -> Finding:
-    """What left the data is what the statement lists: each release, at its price, in order."""
+    """What left the data is what the statement lists: each release, at its price, in order.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from privem import KMeans
+    >>> from privem.audit.fits import watched_fit
+    >>> data = Dataset.of(np.linspace(-1, 1, 40)[:, None])
+    >>> make = lambda: KMeans(2, bounds=(-1, 1), n_iter=2, random_state=0)
+    >>> model, transcript = watched_fit(make(), data)
+    >>> check_charged(model, transcript).passed
+    True
+    >>> del transcript.entries[0]  # as if something had been charged that never left
+    >>> check_charged(model, transcript).passed
+    False
+    """
     listed = [(record.name, tuple(record.groups)) for record in model.privacy_.releases]
     left = [(stage.name, tuple(release.spent)) for stage, release in transcript.entries]
     both = enumerate(zip_longest(left, listed, fillvalue=("nothing", ())), start=1)
@@ -268,6 +306,17 @@ def check_residuals(
     A residual of exactly zero has probability of about 2^-25, two groups with the same residuals
     still less, and one far beyond its deviation less again: there the fit did not sum what the
     auditor summed, such as rows that should have been weighted.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from privem import KMeans
+    >>> from privem.audit.fits import watched_fit
+    >>> data = Dataset.of(np.linspace(-1, 1, 40)[:, None])
+    >>> make = lambda: KMeans(2, bounds=(-1, 1), n_iter=2, random_state=0)
+    >>> model, transcript = watched_fit(make(), data)
+    >>> check_residuals(transcript, data).passed
+    True
     """
     data = Dataset.of(data)
     zeros, numbers, wrong = 0, 0, []
@@ -297,7 +346,16 @@ def check_residuals(
 
 
 def check_fork(query: Any, noise: Noise, data: Any, name: str = "noise across fork") -> Finding:
-    """A forked child must not draw the noise that its parent draws."""
+    """A forked child must not draw the noise that its parent draws.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from privem.blocks.histograms import CountQuery
+    >>> from privem.noise.discrete import Discrete
+    >>> check_fork(CountQuery(), Discrete(1.0, "add-remove", 100.0), np.zeros((5, 1))).passed
+    True
+    """
     if "fork" not in multiprocessing.get_all_start_methods():
         return Finding(name, True, "this system has no fork")
     total = exact_sum(query, data)

@@ -185,6 +185,12 @@ def rows_on(X: Any, device: Any = "cuda", weight: Any = None, groups: Any = None
     device : str or torch.device
     weight, groups : array-like, optional
         As ``sample_weight`` and ``groups`` of ``fit``.
+
+    Examples
+    --------
+    >>> rows = rows_on(np.zeros((1000, 2)), "cpu")  # or "cuda"
+    >>> rows.count, rows.n_features
+    (1000, 2)
     """
     torch = _torch()
     with warnings.catch_warnings():

@@ -234,6 +234,16 @@ class LocalSource:
         What to sum over.
     n_jobs : int, optional
         Threads; see :func:`effective_threads`.
+
+    Examples
+    --------
+    >>> from privem.blocks.histograms import CountQuery
+    >>> from privem.noise.discrete import Discrete
+    >>> source = LocalSource(ArrayRows(np.zeros((1000, 2))), n_jobs=1)
+    >>> noise = Discrete(1.0, "add-remove", 2000.0)  # at most 2,000 rows: public knowledge
+    >>> release = source.release(Stage(CountQuery(), noise))
+    >>> bool(900 < release.statistics.count < 1100)  # 1,000 and noise of standard deviation 1
+    True
     """
 
     rows: Rows

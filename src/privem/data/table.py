@@ -82,6 +82,11 @@ class Policy:
         What the columns of a mixed table are. Rows are then numbers of fine cells
         (:mod:`privem.data.cells`), in the schema's order; in a private fit, columns whose bounds or
         categories are to be found are other numbers (:mod:`privem.data.raw`).
+
+    Examples
+    --------
+    >>> Policy().exact, Policy(private=True).exact  # whether errors may name values
+    (True, False)
     """
 
     name: str = ""
@@ -162,7 +167,14 @@ RECORDS = People("record", None, False)
 
 @dataclass(frozen=True)
 class Table:
-    """Rows as a fit sees them, whatever they came from."""
+    """Rows as a fit sees them, whatever they came from.
+
+    Examples
+    --------
+    >>> table = open_table([[1.0, 2.0], [3.0, 4.0]])
+    >>> table.n_features, table.people.unit, table.single_rows
+    (2, 'record', True)
+    """
 
     rows: Any
     """What knows its columns: ``n_features``, ``names`` and, if ``single_rows``, ``blocks``."""
@@ -266,6 +278,17 @@ def register(takes: type | Callable[[Any], bool], opens: Opener) -> None:
     opens : callable
         ``opens(X, y, weight, groups, policy)`` gives the table. It refuses what the policy does not
         allow; rows that are elsewhere are ``Table(X, elsewhere=source)``.
+
+    Examples
+    --------
+    >>> class Readings:  # of an instrument; some library's
+    ...     def __init__(self, values):
+    ...         self.values = values
+    >>> def opens(X, y, weight, groups, policy):
+    ...     return open_table([[v, v * v] for v in X.values], y, weight, groups, policy)
+    >>> register(Readings, opens)
+    >>> open_table(Readings([1.0, 2.0, 3.0])).n_features
+    2
     """
     _kinds.insert(0, (partial(_is_a, takes) if isinstance(takes, type) else takes, opens))
 

@@ -82,7 +82,7 @@ _ADULT_COLUMNS = (
 
 
 def load_adult(*, download: bool = True) -> pl.DataFrame:
-    """UCI Adult (Becker and Kohavi): 48,842 people of the census of 1994, a row each.
+    r"""UCI Adult (Becker and Kohavi): 48,842 people of the census of 1994, a row each.
 
     Both files, the one for training first. The file for tests has a comment above and a dot after
     each label, which are left out; question marks are nulls.
@@ -107,6 +107,18 @@ def load_adult(*, download: bool = True) -> pl.DataFrame:
     >>> people = load_adult()  # doctest: +SKIP
     >>> people.drop_nulls().select("age", "hours-per-week").shape  # doctest: +SKIP
     (45222, 2)
+
+    From your own folder (here a made-up file of the same form):
+
+    >>> import tempfile
+    >>> from unittest import mock
+    >>> folder = Path(tempfile.mkdtemp())
+    >>> ann = "39, State-gov, 77516, HS-grad, 9, Divorced, ?, Unmarried, White, Female, 0, 0, 40, ?"
+    >>> _ = (folder / "adult.data").write_text(f"{ann}, <=50K\n")
+    >>> _ = (folder / "adult.test").write_text(f"|1x3 Cross validator\n{ann}, >50K.\n")
+    >>> with mock.patch.dict(os.environ, PRIVEM_DATA=str(folder)):
+    ...     load_adult()["income"].to_list()
+    ['<=50K', '>50K']
     """
     rows = []
     for file in _ADULT:
@@ -119,7 +131,7 @@ def load_adult(*, download: bool = True) -> pl.DataFrame:
 
 
 def load_parkinsons(*, download: bool = True) -> pl.DataFrame:
-    """UCI Parkinsons (Little and others): 195 recordings of 31 people, six or seven of each.
+    r"""UCI Parkinsons (Little and others): 195 recordings of 31 people, six or seven of each.
 
     Parameters
     ----------
@@ -140,6 +152,16 @@ def load_parkinsons(*, download: bool = True) -> pl.DataFrame:
     --------
     >>> load_parkinsons().drop("name", "status").shape  # doctest: +SKIP
     (195, 22)
+
+    From your own folder (here a made-up file of the same form):
+
+    >>> import tempfile
+    >>> from unittest import mock
+    >>> folder = Path(tempfile.mkdtemp())
+    >>> _ = (folder / "parkinsons.data").write_text("name,Jitter,status\nS01_1,1,1\nS01_2,2,1\n")
+    >>> with mock.patch.dict(os.environ, PRIVEM_DATA=str(folder)):
+    ...     load_parkinsons().shape
+    (2, 3)
     """
     frame = pl.read_csv(io.BytesIO(_PARKINSONS.read(download)))
     return frame.with_columns(pl.exclude("name", "status").cast(pl.Float64))
@@ -163,6 +185,16 @@ def load_life_sciences() -> Array:
     --------
     >>> load_life_sciences().shape  # doctest: +SKIP
     (26733, 10)
+
+    From your own folder (here a made-up file of the same form):
+
+    >>> import tempfile
+    >>> from unittest import mock
+    >>> folder = Path(tempfile.mkdtemp())
+    >>> np.savetxt(folder / "lifesci_ds1.10.csv.gz", np.zeros((3, 11)), delimiter=",")
+    >>> with mock.patch.dict(os.environ, PRIVEM_DATA=str(folder)):
+    ...     load_life_sciences().shape
+    (3, 10)
     """
     return np.loadtxt(io.BytesIO(_LIFE.read()), delimiter=",")[:, :-1]
 
@@ -189,6 +221,17 @@ def load_olivetti(*, download: bool = True) -> Array:
     --------
     >>> load_olivetti().shape  # doctest: +SKIP
     (400, 4096)
+
+    From your own folder (here a made-up file of the same form):
+
+    >>> import tempfile
+    >>> from unittest import mock
+    >>> folder = Path(tempfile.mkdtemp())
+    >>> faces = np.arange(2 * 64 * 64).reshape(2, 64, 64) % 256
+    >>> np.savez(folder / "olivetti_faces.npz", images_u8=faces)
+    >>> with mock.patch.dict(os.environ, PRIVEM_DATA=str(folder)):
+    ...     load_olivetti().shape
+    (2, 4096)
     """
     try:
         with np.load(_OLIVETTI.path()) as file:
@@ -230,6 +273,17 @@ def load_gowalla(*, sample: bool = True) -> Array:
     --------
     >>> load_gowalla().shape  # doctest: +SKIP
     (101920, 2)
+
+    From your own folder (here a made-up file of the same form):
+
+    >>> import tempfile
+    >>> from unittest import mock
+    >>> folder = Path(tempfile.mkdtemp())
+    >>> places = [[48.2, 16.4], [30.3, -97.7]]
+    >>> np.savez(folder / "gowalla_locations.npz", rand_users_union_latlon=places)
+    >>> with mock.patch.dict(os.environ, PRIVEM_DATA=str(folder)):
+    ...     load_gowalla().shape
+    (2, 2)
     """
     if sample:
         with np.load(_GOWALLA.path()) as file:

@@ -19,7 +19,13 @@ from .wire.codec import VERSION, encode, of_another_version
 
 @dataclass(frozen=True)
 class Card:
-    """A member: a name, and the public keys (hexadecimal) others know it by."""
+    """A member: a name, and the public keys (hexadecimal) others know it by.
+
+    Examples
+    --------
+    >>> Card("north").name
+    'north'
+    """
 
     name: str
     box: str = ""

@@ -73,7 +73,7 @@ def draw_pairs(
     model : GaussianMixture
         Fitted, with feature names.
     real, synthetic : mapping of str to ndarray
-        Columns of records by name; a data frame's ``to_dict(as_series=False)`` does.
+        Columns of records by name.
     pairs : sequence of (str, str)
         Which columns to plot against which, one pair for each column of panels.
     labels : mapping of str to str, optional
@@ -87,6 +87,22 @@ def draw_pairs(
         If matplotlib is not installed.
     OSError
         If the file cannot be written.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import numpy as np
+    >>> import polars as pl
+    >>> from privem import GaussianMixture
+    >>> values = np.random.default_rng(0).normal(size=(200, 2))
+    >>> real = pl.DataFrame({"age": values[:, 0], "bmi": values[:, 1]})
+    >>> model = GaussianMixture(2, epsilon=None).fit(real)
+    >>> frames = real, model.sample_frame(200)
+    >>> records = [{column.name: column.to_numpy() for column in frame} for frame in frames]
+    >>> path = os.path.join(tempfile.mkdtemp(), "pairs.png")
+    >>> draw_pairs(path, model, *records, [("age", "bmi")])
+    >>> os.path.exists(path)
+    True
     """
     figure, grid = _panels(2, len(pairs), shared=True)
     names, shapes, columns = dict(labels or {}), model._shapes(), model._names("x")

@@ -68,7 +68,18 @@ def write_records(
 
 
 def print_csv(file: BinaryIO, names: Sequence[str], batches: Iterable[Batch]) -> None:
-    """Write records as CSV in UTF-8, a header first."""
+    """Write records as CSV in UTF-8, a header first.
+
+    Examples
+    --------
+    >>> import io
+    >>> file = io.BytesIO()
+    >>> print_csv(file, ["age", "bmi"], [np.array([[40.0, 22.5]]), np.array([[51.0, 27.0]])])
+    >>> print(file.getvalue().decode(), end="")
+    age,bmi
+    40.0,22.5
+    51.0,27.0
+    """
     header = True
     for batch in batches:
         # By way of a string: polars turns a full disk or a closed pipe into errors of its own.

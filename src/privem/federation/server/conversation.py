@@ -17,7 +17,22 @@ from .journal import Counters, Journal
 
 
 class Transport(Protocol):
-    """Delivers a message to each of some parties; one that does not answer is missing."""
+    """Delivers a message to each of some parties; one that does not answer is missing.
+
+    Examples
+    --------
+    Anything with this method will do. This one counts what goes through it:
+
+    >>> class Counted:
+    ...     def __init__(self, parties):
+    ...         self.parties, self.messages = parties, 0
+    ...
+    ...     def exchange(self, mail):
+    ...         self.messages += len(mail)
+    ...         return {name: self.parties[name].handle(mail[name]) for name in mail}
+    >>> Counted({}).exchange({})
+    {}
+    """
 
     def exchange(self, mail: Mapping[str, bytes]) -> dict[str, bytes]:
         """Replies by party."""
@@ -29,6 +44,19 @@ class InProcess:
     Parameters
     ----------
     parties : iterable of Party
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from privem import FactorAnalysis
+    >>> from privem.federation import Agreement, Federation
+    >>> X = np.random.default_rng(0).normal(size=(90, 2))
+    >>> parties = [Party(X[i::3], f"site {i}") for i in range(3)]
+    >>> agreement = Agreement(tuple(party.card("plain") for party in parties), "plain")
+    >>> parties = [party.join(agreement) for party in parties]
+    >>> federation = Federation.over(agreement, InProcess(parties))
+    >>> FactorAnalysis(1, epsilon=None).fit(federation).components_.shape
+    (1, 2)
     """
 
     def __init__(self, parties: Iterable[Party]) -> None:

@@ -89,6 +89,13 @@ class Journal:
     counters : path-like, optional
         The file in which the server keeps, for all its runs, how many answers each party has
         given; one of the run's own by default.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> journal = Journal(tempfile.mkdtemp())
+    >>> journal.rounds  # that are finished
+    0
     """
 
     def __init__(
