@@ -60,6 +60,7 @@ nb_merge_streams = True
 
 autodoc_member_order = "bysource"
 autodoc_typehints = "none"
+toc_object_entries_show_parents = "hide"
 # Members are autodoc's to list.
 numpydoc_show_class_members = False
 copybutton_prompt_text = r">>> |\.\.\. |\$ "
@@ -69,6 +70,8 @@ html_theme = "pydata_sphinx_theme"
 html_title = "privem"
 html_static_path = ["static"]
 html_css_files = ["site.css"]
+html_js_files = ["site.js"]
+html_context = {"default_mode": "auto"}
 html_extra_path = ["root"]
 html_show_sourcelink = False
 html_copy_source = False

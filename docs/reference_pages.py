@@ -64,7 +64,7 @@ def _directive(dotted: str, value: object, inherited: bool) -> list[str]:
     options: list[str] = []
     if inspect.isclass(value):
         kind = "autoexception" if issubclass(value, BaseException) else "autoclass"
-        options = [":members:", ":show-inheritance:"] if kind == "autoclass" else []
+        options = [":members:"] if kind == "autoclass" else []
         if inherited:
             options += [":inherited-members: object"]
     elif not callable(value):
