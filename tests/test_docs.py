@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
 
@@ -193,3 +194,13 @@ def test_the_diagram_is_true() -> None:
         if not path.name.startswith(("_", "py.typed")) and path.suffix in ("", ".py")
     }
     assert top - {path.partition("/")[0] for path in paths} == set()
+
+
+def test_every_proof_and_report_is_in_the_index_of_evidence() -> None:
+    index = (ROOT / "docs" / "evidence.md").read_text("utf-8")
+    pages = [*(ROOT / "docs" / "proofs").glob("*.md"), *ROOT.glob("experiments/*/README.md")]
+    links = {page: os.path.relpath(page, ROOT / "docs") for page in pages}
+    assert [name_of(page) for page, link in links.items() if f"]({link})" not in index] == []
+    # And in the navigation of the site.
+    missing = [link for link in links.values() if f"<{link.removesuffix('.md')}>" not in index]
+    assert missing == []
