@@ -28,18 +28,11 @@ from .curves import Claim
 from .evidence import Evidence, judge
 from .fits import FitAudit, Transcript, audit_fit
 from .neighbours import Dataset, Pair, attacks
+from .noises import check_fork, check_noise, check_residuals
 from .recount import Recount, audit_model_file, recount
 from .releases import ReleaseAudit, audit_release
 from .report import AuditReport, Finding
-from .structure import (
-    check_charged,
-    check_fork,
-    check_lattice,
-    check_noise,
-    check_replay,
-    check_residuals,
-    structure_checks,
-)
+from .structure import check_charged, check_lattice, check_replay, structure_checks
 
 __all__ = [
     "AuditReport",
