@@ -431,3 +431,14 @@ def test_frames_and_files(tmp_path):
     np.testing.assert_allclose(model.means_, plain.means_, rtol=1e-12)
     with pytest.raises(ValueError, match="feature names"):
         model.partial_fit(frame[:1000].rename({"a": "c"}))
+
+
+def test_no_statement_stands_beside_exact_sums(tmp_path):
+    X, path = groups(), tmp_path / "m.json"
+    statement = fit(KMeans(3, bounds=20.0), X).privacy_
+    model = KMeans(3, epsilon=None).partial_fit(X)
+    model.privacy_ = statement  # by whoever confuses the two
+    model.save(path)
+    with pytest.raises(privem.ModelFileError, match="beside the exact sums"):
+        privem.load(path)
+    assert not hasattr(model.partial_fit(X), "privacy_")

@@ -126,6 +126,8 @@ def _check_columns(estimator: Any) -> None:
         low, high = bounds
         if np.shape(low) != (count,) or np.shape(high) != (count,) or not (low <= high).all():
             raise ModelFileError(f"bounds_ are not {count} lower and upper bounds")
+    if hasattr(estimator, "privacy_") and hasattr(estimator, "_stream"):
+        raise ModelFileError("it has a privacy statement beside the exact sums of a stream")
     if not isinstance(getattr(estimator, "_uncertainty", {}), dict):
         raise ModelFileError("_uncertainty is no mapping")
     _check_selection(getattr(estimator, "selection_", None))
