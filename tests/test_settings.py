@@ -177,3 +177,12 @@ def test_a_file_that_lies_above_and_does_not_hold_is_not_passed_over_in_silence(
         warnings.simplefilter("always")
         privem.KMeans(2, bounds=4.0, n_iter=2).fit(X)
     assert not [one for one in caught if "lies above" in str(one.message)]
+
+
+def test_a_link_that_leads_nowhere_stops_a_private_fit(project):
+    """The ledger that the file should name would be missed."""
+    os.symlink(project / "gone.toml", project / "privem.toml")
+    model = privem.KMeans(2, bounds=4.0, n_iter=2)
+    with pytest.raises(SettingsError, match="cannot be read"):
+        model.fit(X)
+    assert not hasattr(model, "privacy_")

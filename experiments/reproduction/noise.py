@@ -1,11 +1,13 @@
 """Noise from a seed, so that a reproduction comes out the same again. It hides nobody.
 
-For public or made-up records alone. Nothing but numbers leaves a cell, and a model that was fitted
-with such noise has no statement.
+For public or made-up records alone. Nothing but numbers leaves a cell. A model that was fitted with
+such noise has no statement, and the statements of all else (selections, means, scores) say that it
+is no promise. No ledger is charged.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -14,6 +16,9 @@ from unittest import mock
 import numpy as np
 
 from privem import fit
+from privem.meter import Statement
+
+_NO_PROMISE = "from a seed that is no secret: nobody is protected"
 
 
 @contextmanager
@@ -26,13 +31,22 @@ def insecure_seeded_noise(seed: bytes) -> Iterator[None]:
         fit_privately(estimator, table)
         estimator.spent_ = vars(estimator).pop("privacy_").spent
 
+    of = Statement.of
+
+    def no_promise(*args: Any, **more: Any) -> Statement:
+        statement = of(*args, **more)
+        statement.public["noise"] = _NO_PROMISE
+        return statement
+
     state = np.random.get_state()  # noqa: NPY002
     # Of whatever is given no random_state.
     np.random.seed(generator.integers(2**32))  # noqa: NPY002
     try:
         with (
             mock.patch("os.urandom", generator.bytes),
+            mock.patch.dict(os.environ, {fit.LEDGER: ""}),
             mock.patch.object(fit, "fit_privately", without_statement),
+            mock.patch.object(Statement, "of", no_promise),
         ):
             yield
     finally:

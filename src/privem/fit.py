@@ -92,7 +92,8 @@ def go_on(estimator: Any, X: Any, y: Any, sample_weight: Any) -> None:
         model, state = estimator._online(table)
         plan: OnlineEM[Any] = OnlineEM(model, state, stream, estimator._called())
         result = _run_exactly(estimator, plan, table)
-        forget(estimator, (*_EXACT, *_SUMS))
+        # A block's sums are exact: whatever promise the object has been given must not outlive it.
+        forget(estimator, (*_PRIVATE, *_EXACT, *_SUMS))
         estimator._set_online(*result)
 
 
@@ -259,7 +260,8 @@ def _lies_above(name: str) -> bool:
         here = Path.cwd()
     except FileNotFoundError:  # the current folder was removed
         return False
-    return any(os.path.exists(folder / name) for folder in (here, *here.parents))
+    # As settings.find_settings: a link that leads nowhere is an error there, and not passed over.
+    return any(os.path.lexists(folder / name) for folder in (here, *here.parents))
 
 
 def settle(entry: Entry | None, statement: Statement) -> Statement:

@@ -267,3 +267,27 @@ def test_killed_workers_change_nothing(two, tmp_path):
     rows = on_cluster(written(tmp_path / "rows"), partition_rows=300)
     slow = replace(rows, parts=tuple(map(Slow, rows.parts)))
     fits_unchanged_by_kills(two.cluster, slow, 10, tmp_path)
+
+
+@pytest.mark.parametrize("size", [650, 750])
+def test_files_with_other_rows_than_when_they_were_opened_are_refused(here, tmp_path, size):
+    """A part would go on into rows of the next one, which would count twice in one sum."""
+    rows = on_cluster(written(tmp_path), partition_rows=900)
+    assert len(rows.parts[0].paths) > 1
+    FRAME[:size].write_parquet(tmp_path / "0.parquet", row_group_size=300)
+    for model in (GaussianMixture(2, **GIVEN), GaussianMixture(2, epsilon=None)):
+        with pytest.raises(ValueError, match=r"0\.parquet' has changed since") as problem:
+            model.fit(rows)
+        assert str(size) not in str(problem.value).replace(str(tmp_path), "")
+
+
+def test_a_file_is_the_one_of_its_name_whatever_stands_in_it(here, tmp_path):
+    """What a pattern would match is not looked at in its place."""
+    FRAME.write_parquet(tmp_path / "00.parquet")
+    FRAME.with_columns(b=pl.lit("3000")).write_parquet(tmp_path / "[0]0.parquet")
+    with pytest.raises(ValueError, match="'b' of type String"):
+        on_cluster(tmp_path / "[0]0.parquet")
+    FRAME.write_parquet(tmp_path / "[7].parquet")
+    there = KMeans(2, epsilon=None).fit(on_cluster(tmp_path / "[7].parquet")).cluster_centers_
+    local = KMeans(2, epsilon=None).fit(FRAME).cluster_centers_
+    np.testing.assert_allclose(there, local, rtol=1e-9)

@@ -7,6 +7,7 @@ import itertools
 import math
 import sys
 import warnings
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from dataclasses import replace
 from types import SimpleNamespace
@@ -286,6 +287,26 @@ def test_the_same_sum_has_the_same_bits(data):
     query = BoundedQuery(mixture_of("full", 3, 4, rng), regions(4)[0], w, "whitened", 1e9)
     first, second = (ravel(there(data).summed(query)) for _ in range(2))
     assert np.array_equal(first, second)
+
+
+def test_fits_of_the_same_rows_in_several_threads_do_not_mix():
+    """They share working memory: sums were up to a million times what a record may contribute."""
+    rng = np.random.default_rng(0)
+    rows = rows_on(torch.tensor(4 * rng.normal(size=(20_000, 5))), "cpu")
+    region = Region.box(np.full(5, -8.0), np.full(5, 9.0))
+    centres = rng.uniform(-0.7, 0.7, (2, 6, 5))
+    queries = [
+        BoundedClusterQuery(c, region, whitened_weights(5, 2.0), spread, "whitened")
+        for c, spread in zip(centres, (0.1, 0.001), strict=True)
+    ]
+
+    def summed(query):
+        return ravel(LocalSource(rows).total(query, private=True)).tobytes()
+
+    alone = [summed(query) for query in queries]
+    with ThreadPoolExecutor(2) as pool:
+        together = list(pool.map(summed, queries * 30))
+    assert together == alone * 30
 
 
 @pytest.mark.parametrize("private", [False, True])

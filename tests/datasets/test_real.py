@@ -100,6 +100,18 @@ def test_a_file_is_fetched_once(server):
     assert (cache() / "x.csv").read_bytes() == content
 
 
+def test_what_was_changed_in_the_cache_is_fetched_again(server):
+    url, pages, asked = server
+    pages["/x"] = content = b"1,2\n"
+    file = remote(f"{url}/x", content)
+    file.read()
+    (cache() / "x.csv").write_bytes(b"1,3\n")
+    with pytest.raises(DataNotFound):
+        file.read(download=False)
+    assert file.read() == content
+    assert asked == ["/x", "/x"]
+
+
 def test_the_users_folder_goes_first_and_may_be_packed(server, folder):
     url, _, asked = server
     (folder / "x.csv.gz").write_bytes(gzip.compress(b"mine"))

@@ -431,3 +431,23 @@ def test_frames_and_files(tmp_path):
     np.testing.assert_allclose(model.means_, plain.means_, rtol=1e-12)
     with pytest.raises(ValueError, match="feature names"):
         model.partial_fit(frame[:1000].rename({"a": "c"}))
+
+
+def test_no_statement_stands_beside_exact_sums(tmp_path):
+    X, path = groups(), tmp_path / "m.json"
+    statement = fit(KMeans(3, bounds=20.0), X).privacy_
+    model = KMeans(3, epsilon=None).partial_fit(X)
+    model.privacy_ = statement  # by whoever confuses the two
+    model.save(path)
+    with pytest.raises(privem.ModelFileError, match="beside the exact sums"):
+        privem.load(path)
+    assert not hasattr(model.partial_fit(X), "privacy_")
+
+
+def test_exact_sums_are_not_written_with_private_parameters(tmp_path):
+    X, path = groups(), tmp_path / "m.json"
+    model = KMeans(3, epsilon=None, bounds=20.0).partial_fit(X).set_params(epsilon=1.0)
+    loaded = privem.load(model.save(path) and path)
+    assert not hasattr(loaded, "_stream")
+    assert not hasattr(loaded, "privacy_")
+    assert hasattr(model, "_stream")

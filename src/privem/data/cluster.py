@@ -90,7 +90,7 @@ def on_cluster(
     _refuse_columns(files, columns, {weight, target}, named_columns(without))
     rows: Any = read_file(path, columns, weight, without, target=target)
     least = partition_rows or _NUMBERS // rows.n_features
-    parts = tuple(_parts(files, least)) or (FilePart((str(files[0]),), 0, 0),)
+    parts = tuple(_parts(files, least)) or (FilePart((str(files[0]),), 0, 0, (0,)),)
     return ClusterRows(tuple(rows.names), tuple(rows.types), weight, parts)
 
 
@@ -104,7 +104,7 @@ def _refuse_columns(
     schemas = []
     for file in files:
         with reading(repr(str(file)), "is not a readable table"):
-            schemas.append(dict(pl.read_parquet_schema(file)))
+            schemas.append(dict(pl.scan_parquet([file], glob=False).collect_schema()))
         if schemas[-1] != schemas[0]:
             raise ValueError(
                 f"{str(file)!r} has columns of other names or types than {str(files[0])!r}"
@@ -121,9 +121,15 @@ def _refuse_columns(
 def _parts(files: Sequence[Path], least: int) -> Iterator[FilePart]:
     """Consecutive row groups of so many rows, or few more."""
     paths, start, count = [], 0, 0  # type: list[str], int, int
+    sizes: dict[str, int] = {}
+
+    def part() -> FilePart:
+        return FilePart(tuple(paths), start, count, tuple(sizes[path] for path in paths))
+
     for file in files:
-        at = 0
-        for size in _row_groups(file):
+        at, groups = 0, _row_groups(file)
+        sizes[str(file)] = sum(groups)
+        for size in groups:
             if not count:
                 paths, start = [], at
             if str(file) not in paths[-1:]:
@@ -131,10 +137,10 @@ def _parts(files: Sequence[Path], least: int) -> Iterator[FilePart]:
             at += size
             count += size
             if count >= least:
-                yield FilePart(tuple(paths), start, count)
+                yield part()
                 count = 0
     if count:
-        yield FilePart(tuple(paths), start, count)
+        yield part()
 
 
 def _row_groups(file: Path) -> list[int]:

@@ -17,6 +17,7 @@ import importlib
 import importlib.util
 import os
 import sys
+import threading
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -143,7 +144,7 @@ class DeviceRows:
         if self.target is not None or not self._computes:
             return None
         _learn(type(query).__module__.rpartition(".")[0])
-        with _full_precision(self.device):
+        with _alone(self.device), _full_precision(self.device):
             return on_device(query, self)
 
     @property
@@ -306,9 +307,30 @@ def _refuse_emulation(rows: DeviceRows, policy: Policy) -> None:
         )
 
 
+# One for each device; whoever has it may take it again.
+_IN_USE: dict[tuple[str, int | None], threading.RLock] = {}
+
+
+def _alone(device: Any) -> threading.RLock:
+    """What a thread holds while it sums on a device.
+
+    Working memory belongs to the rows, and other threads may fit the same rows: with both in it, a
+    query would add up what another one has put there, which no bound of its own covers.
+    """
+    return _IN_USE.setdefault((device.type, device.index), threading.RLock())
+
+
+# What the caller has set, once for each thread that sums.
+_before: list[Any] = []
+_setting = threading.Lock()
+
+
 @contextmanager
 def _full_precision(device: Any) -> Iterator[None]:
-    """No gradients, no lower precision, whatever the caller has set; on the device of the rows."""
+    """No gradients, no lower precision, whatever the caller has set; on the device of the rows.
+
+    The setting belongs to the process: it is given back when no thread needs it any more.
+    """
     torch: Any = sys.modules["torch"]
     with ExitStack() as stack:
         stack.enter_context(torch.no_grad())
@@ -317,12 +339,16 @@ def _full_precision(device: Any) -> Iterator[None]:
             stack.enter_context(torch.cuda.device(device))
         options = torch.backends.cuda.matmul
         name = "fp32_precision" if hasattr(options, "fp32_precision") else "allow_tf32"
-        before = getattr(options, name)
-        setattr(options, name, "ieee" if name == "fp32_precision" else False)
+        with _setting:
+            _before.append(_before[0] if _before else getattr(options, name))
+            setattr(options, name, "ieee" if name == "fp32_precision" else False)
         try:
             yield
         finally:
-            setattr(options, name, before)
+            with _setting:
+                given = _before.pop()
+                if not _before:
+                    setattr(options, name, given)
 
 
 def _on_host(values: Any) -> Any:

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from ..core import Block, Rows, Scratch
 from ..linalg import RunningSum
 from .frame import is_number
-from .lazy import ScanRows
+from .lazy import ScanRows, reading
 from .sums import ArrayRows, LocalSource
 from .values import gaps, quietly, refuse_infinite, unmasked
 
@@ -138,9 +138,19 @@ class FilePart:
     start: int
     """The first row, in the first of the files."""
     count: int
+    sizes: tuple[int, ...]
+    """How many rows each of the files has: with others, rows would be in two parts, or in none."""
 
     def rows(self, form: Form) -> ScanRows:
         """The rows, read batch by batch in every pass over them."""
+        for path, size in zip(self.paths, self.sizes, strict=True):
+            with reading(repr(path)):
+                found = pl.scan_parquet([path], glob=False).select(pl.len()).collect().item()
+            if found != size:
+                raise RowsRefused(
+                    f"{path!r} has changed since on_cluster opened it: open it again, when nobody "
+                    "writes to it"
+                )
         scan = pl.scan_parquet(list(self.paths), glob=False).slice(self.start, self.count)
         label = " to ".join(dict.fromkeys(repr(path) for path in (self.paths[0], self.paths[-1])))
         rows = ScanRows(scan, form.names or (), form.weight, label, check=form.finite)

@@ -66,11 +66,16 @@ class File:
         places = [Path(folder)] if folder else []
         names = (self.name, self.name if self.name.endswith(".gz") else f"{self.name}.gz")
         for path in (place / name for place in (*places, cache()) for name in names):
-            if path.is_file():
+            if path.is_file() and not self._spoilt(path):
                 return path
         if self.url is None or not download:
             raise self._missing("it is not fetched" if self.url else "")
         return self._fetch(self.url)
+
+    def _spoilt(self, path: Path) -> bool:
+        """Whether it was fetched, and is not what it was then."""
+        fetched = bool(self.sha256) and path == cache() / self.name
+        return fetched and hashlib.sha256(path.read_bytes()).hexdigest() != self.sha256
 
     def _fetch(self, url: str) -> Path:
         """From its source to the cache, if it is what it should be."""

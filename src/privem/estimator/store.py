@@ -48,13 +48,18 @@ def save_model(estimator: Any, path: str | os.PathLike[str]) -> None:
         "attributes": {
             name: _encode(name, getattr(estimator, name))
             for name in (*estimator._needed, *_COMMON)
-            if hasattr(estimator, name)
+            if hasattr(estimator, name) and not (name == "_stream" and _goes_private(estimator))
         },
     }
     content["checksum"] = _checksum(content)
     text = json.dumps(content, indent=1, allow_nan=False) + "\n"
     with write_whole(path) as temporary:
         temporary.write_text(text, encoding="utf-8")
+
+
+def _goes_private(estimator: Any) -> bool:
+    """Whether the next fit is to be private: then no stream goes on, and its exact sums stay."""
+    return getattr(estimator, "epsilon", None) is not None
 
 
 def _checksum(content: dict[str, Any]) -> str:
@@ -126,6 +131,8 @@ def _check_columns(estimator: Any) -> None:
         low, high = bounds
         if np.shape(low) != (count,) or np.shape(high) != (count,) or not (low <= high).all():
             raise ModelFileError(f"bounds_ are not {count} lower and upper bounds")
+    if hasattr(estimator, "privacy_") and hasattr(estimator, "_stream"):
+        raise ModelFileError("it has a privacy statement beside the exact sums of a stream")
     if not isinstance(getattr(estimator, "_uncertainty", {}), dict):
         raise ModelFileError("_uncertainty is no mapping")
     _check_selection(getattr(estimator, "selection_", None))

@@ -20,7 +20,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from ..linalg import Array
-from .launches import collected, launch, processors_of, put_constants
+from .launches import collected, held_constants, launch, processors_of
 from .mixture import Features
 from .tensors import Tensor, Tensors
 
@@ -203,9 +203,9 @@ def _launched(
     made = (parts, each * shape.sums, threads // lanes, lanes)
     out = torch.empty(made, dtype=torch.float64, device=X.device)
     evidence = torch.empty(threads, dtype=torch.float64, device=X.device)
-    put_constants(module, put, X, torch)
     arguments = (X, put["table"], out, evidence, len(X))
-    launch(module, "sums", (blocks, 1), _THREADS, X, arguments, torch, shape.shelved)
+    with held_constants(module, put, X, torch):
+        launch(module, "sums", (blocks, 1), _THREADS, X, arguments, torch, shape.shelved)
     return out, evidence
 
 

@@ -17,7 +17,7 @@ import numpy as np
 from ..linalg import Array
 from .cuda import Box, trusted, usable
 from .cuda_differences import made_up
-from .launches import collected, launch, processors_of, put_constants
+from .launches import collected, held_constants, launch, processors_of
 from .tensors import Tensors
 
 _THREADS = 128
@@ -104,15 +104,15 @@ def bounded_clusters(
         return None
     scores = np.concatenate([-0.5 * (centres**2).sum(axis=1, keepdims=True), centres], axis=1)
     sides = np.stack([box.centre, 1.0 / box.scale, box.limit])
-    constants = {"box": records.work.put(sides), "table": records.work.put(scores)}
+    put = {"box": records.work.put(sides), "table": records.work.put(scores)}
     unit = 1.0 if spread is None else spread
 
     def ours(some: Tensors) -> tuple[Array, float]:
         X = some.X
         out = torch.zeros((2, shape.numbers, threads, 1), dtype=torch.float64, device=X.device)
-        put_constants(module, constants, X, torch)
         given: tuple[Any, ...] = (X, step, unit, unit * radius, out, len(X))
-        launch(module, "clusters", (blocks, 1), _THREADS, X, given, torch, shape.shared)
+        with held_constants(module, put, X, torch):
+            launch(module, "clusters", (blocks, 1), _THREADS, X, given, torch, shape.shared)
         found = collected(out[0], out[1], torch)[:, 0]
         return found[:-1].reshape(k, d + 1), float(found[-1])
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
+from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -50,16 +51,32 @@ def _stream(X: Tensor, torch: Any) -> Iterator[Any]:
             yield ours
 
 
-def put_constants(module: Any, given: Mapping[str, Tensor], X: Tensor, torch: Any) -> None:
-    """Copy tensors to the constants of a kernel."""
+# One for each device: whose constants are in force there.
+_LOCKS: dict[int, Lock] = {}
+
+
+@contextmanager
+def held_constants(
+    module: Any, given: Mapping[str, Tensor], X: Tensor, torch: Any
+) -> Iterator[None]:
+    """Copy tensors to the constants of a kernel, which is launched inside.
+
+    A module has its constants once, and modules are shared by all fits of this process. So nobody
+    else puts others there until the kernel has ended: it would clip by one query's bounds what is
+    released by another's.
+    """
     import cupy
 
-    with _stream(X, torch) as stream:
+    with _LOCKS.setdefault(X.device.index or 0, Lock()), _stream(X, torch) as stream:
         for name, values in given.items():
             bytes_ = values.numel() * values.element_size()
             source = cupy.cuda.UnownedMemory(values.data_ptr(), bytes_, values)
             pointer = cupy.cuda.MemoryPointer(source, 0)
             module.get_global(name).copy_from_device_async(pointer, bytes_, stream)
+        try:
+            yield
+        finally:
+            stream.synchronize()
 
 
 def launch(
