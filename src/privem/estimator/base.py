@@ -21,6 +21,7 @@ from ..core import Block, Plan, Release, Scratch, Stage
 from ..data import Policy, Table, open_table
 from ..data.frame import FrameKind, without_column
 from ..data.header import Header
+from ..data.table import refuse_sums_only
 from ..data.values import TYPES, is_frame
 from ..em import Fit
 from ..fit import fit
@@ -72,6 +73,8 @@ class Estimator(Shown):
     _mechanisms: ClassVar[Mapping[str, str]] = {}
     # What its columns may be.
     _column_types: ClassVar[tuple[str, ...]] = TYPES
+    # Attributes that an exact fit may be without: why, and what to use.
+    _missed: ClassVar[Mapping[str, str]] = {}
     # Whether it takes sparse arrays.
     _sparse: ClassVar[bool] = False
     # Whether its rows have a target.
@@ -95,6 +98,10 @@ class Estimator(Shown):
             message = absent.get(name, f"{kind!r} object has no attribute {name!r}")
             if name in _UNRELEASED and "privacy_" in vars(self):
                 message = f"a private fit does not release {name}: {_UNRELEASED[name]}"
+            elif name in _UNRELEASED and "_stream" in vars(self):
+                message += ": a stream looks at each block once, and has none"
+            elif name in self._missed and "n_features_in_" in vars(self):
+                message += f": {self._missed[name]}"
             raise AttributeError(message, name=name, obj=self)
 
     def __sklearn_tags__(self) -> Any:
@@ -245,6 +252,10 @@ class Estimator(Shown):
             sparse=self._sparse,
             devices=Crowd if private and self._local and not fitted else None,
         )
+
+    def _refuse_sums_only(self, X: Any) -> None:
+        """Raise for rows that nobody can predict here, before a fit of them spends anything."""
+        refuse_sums_only(X, self._policy(private=False, fitted=True))
 
     def _takes_flags(self) -> bool:
         """Whether columns that are declared as yes or no are taken for numbers."""
