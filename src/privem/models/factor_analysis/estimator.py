@@ -225,13 +225,14 @@ class FactorAnalysis(
     def _replays(self) -> int:
         return _STEPS_AGAIN // max(self.n_iter_, 1)
 
-    def fit_transform(
-        self, X: Any, y: Any = None, sample_weight: Any = None, *, groups: Any = None
-    ) -> Array:
-        """Fit, then :meth:`transform` the same rows; the factors are not private."""
+    def fit_transform(self, X: Any, y: Any = None, **fit_params: Any) -> Array:
+        """Fit, then :meth:`transform` the same rows; the factors are not private.
+
+        ``fit_params``: ``sample_weight`` and ``groups``, as those of :meth:`fit`.
+        """
         self._refuse_sums_only(X)
-        self.fit(X, y, sample_weight=sample_weight, groups=groups)
-        return self.transform(self._features(X, groups))
+        self.fit(X, y, **fit_params)
+        return self.transform(self._features(X, fit_params.get("groups")))
 
     def transform(self, X: Any) -> Array:
         """Expected factors of each record, ``(n_samples, n_components)``."""
