@@ -19,10 +19,10 @@ import polars as pl
 
 from .dask import DaskRows, refuse_tasks, table_of
 from .files import found_files, named_columns, read_file
-from .kinds import refuse_flags, refuse_other_target
+from .kinds import refuse_flags
 from .lazy import reading
 from .partitions import FilePart, Form
-from .table import People, Policy, Table, register
+from .table import People, Policy, Table, refuse_other_target, register
 
 # A partition has at least so many numbers (32 MB), if the files have: some 0.1 s of a worker.
 _NUMBERS = 2**22
@@ -179,9 +179,7 @@ def open_cluster(X: ClusterRows, y: Any, weight: Any, groups: Any, policy: Polic
     if weight is not None:
         raise TypeError("give the weight when opening the rows: on_cluster(weight=...)")
     if policy.target and y is not None:
-        raise TypeError(
-            "give the target when opening the rows, on_cluster(..., target=...), and leave y out"
-        )
+        raise TypeError("give the target when opening the rows, on_cluster(target=...), and no y")
     refuse_other_target(X.target, policy, "on_cluster")
     n = X.n_features - policy.target
     if n < 1:

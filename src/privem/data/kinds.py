@@ -19,7 +19,7 @@ from .lazy import ScanRows
 from .mixed import as_frame, open_cells
 from .persons import Owned, as_labels, column_labels
 from .sums import ArrayRows
-from .table import Declared, People, Policy, Table, kinds, register
+from .table import Declared, People, Policy, Table, kinds, refuse_other_target, register
 from .values import (
     CONTAINS_NAN,
     as_array,
@@ -281,30 +281,9 @@ def _open_rows(X: Any, y: Any, weight: Any, groups: Any, policy: Policy) -> Tabl
     return _held(rows, policy, rows.names)
 
 
-def refuse_other_target(given: str | None, policy: Policy, opened: str) -> None:
-    """Raise for rows opened without a target by who needs one, and with one by who needs none.
-
-    Else the last feature would be taken for the target, or the target for a feature. ``opened`` is
-    the function that opened them.
-    """
-    if policy.target and given is None:
-        raise ValueError(
-            f"{policy.name} needs a target, and the rows were opened without one: "
-            f"{opened}(..., target=...) names its column"
-        )
-    if given is not None and policy.estimator is not None and not policy.target:
-        raise ValueError(
-            f"the rows were opened with the target {given!r}, and {policy.name} takes none: open "
-            f"them without it, {opened}(..., without={given!r}), or leave target= out, which makes "
-            "it a feature"
-        )
-
-
 def _with_target(rows: Any, y: Any, policy: Policy) -> Any:
     if not policy.party:
-        raise TypeError(
-            "give the target when opening the rows, read_file(..., target=...), and leave y out"
-        )
+        raise TypeError("give the target when opening the rows, read_file(target=...), and no y")
     if isinstance(y, str):
         if not rows.names or list(rows.names)[-1] != y:
             raise ValueError(f"the target {y!r} must be the last column of rows that were opened")

@@ -252,6 +252,25 @@ def refuse_looks(params: Mapping[str, Any], who: str) -> None:
         )
 
 
+def refuse_other_target(given: str | None, policy: Policy, opened: str) -> None:
+    """Raise for rows opened without a target by who needs one, and with one by who needs none.
+
+    Else the last feature would be taken for the target, or the target for a feature. ``opened`` is
+    the function that opened them.
+    """
+    if policy.target and given is None:
+        raise ValueError(
+            f"{policy.name} needs a target, and the rows were opened without one: "
+            f"{opened}(..., target=...) names its column"
+        )
+    if given is not None and policy.estimator is not None and not policy.target:
+        raise ValueError(
+            f"the rows were opened with the target {given!r}, and {policy.name} takes none: open "
+            f"them without it, {opened}(..., without={given!r}), or leave target= out, which makes "
+            "it a feature"
+        )
+
+
 Opener = Callable[[Any, Any, Any, Any, Policy], Table]
 _kinds: list[tuple[Callable[[Any], bool], Opener]] = []
 _sums_only: list[Opener] = []

@@ -29,23 +29,12 @@ from ..ground import Ground, Preamble
 from ..linalg import Array
 from ..local import Crowd
 from ..parameters import check_int, check_option, in_order, region_of
+from .absent import why_absent
 from .shown import Shown
 from .store import save_model
 from .warnings import advise_at_end
 
 T = TypeVar("T")
-
-# Attributes that scikit-learn's fits have and private ones cannot: why, and what to use.
-_SCORE = "it would be computed from all records once more; score(X) gives it to whoever holds them"
-_UNRELEASED = {
-    "labels_": "labels belong to single records; predict(X) gives them to whoever holds the records"
-    " (they are not private)",
-    "inertia_": f"{_SCORE} (not private: minus the inertia)",
-    "lower_bound_": f"{_SCORE} (not private)",
-    "lower_bounds_": f"{_SCORE} (not private)",
-    "converged_": "whether it converged would be read off the records; it ran n_iter_ iterations, "
-    "a number chosen from the noise level alone",
-}
 
 
 @dataclass(repr=False, eq=False, kw_only=True)
@@ -94,14 +83,7 @@ class Estimator(Shown):
     if not TYPE_CHECKING:  # it would hide every misspelt attribute from the type checker
 
         def __getattr__(self, name: str) -> Any:
-            kind, absent = type(self).__name__, getattr(type(self), "_absent", {})
-            message = absent.get(name, f"{kind!r} object has no attribute {name!r}")
-            if name in _UNRELEASED and "privacy_" in vars(self):
-                message = f"a private fit does not release {name}: {_UNRELEASED[name]}"
-            elif name in _UNRELEASED and "_stream" in vars(self):
-                message += ": a stream looks at each block once, and has none"
-            elif name in self._missed and "n_features_in_" in vars(self):
-                message += f": {self._missed[name]}"
+            message = why_absent(self, name)
             raise AttributeError(message, name=name, obj=self)
 
     def __sklearn_tags__(self) -> Any:
@@ -253,9 +235,14 @@ class Estimator(Shown):
             devices=Crowd if private and self._local and not fitted else None,
         )
 
-    def _refuse_sums_only(self, X: Any) -> None:
-        """Raise for rows that nobody can predict here, before a fit of them spends anything."""
+    def _fit_rows(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> Any:
+        """Fit rows that are to be predicted, and return them as that takes them.
+
+        Raises before the fit spends anything where nobody can predict them here.
+        """
         refuse_sums_only(X, self._policy(private=False, fitted=True))
+        self.fit(X, y, sample_weight=sample_weight, groups=groups)
+        return self._features(X, groups)
 
     def _takes_flags(self) -> bool:
         """Whether columns that are declared as yes or no are taken for numbers."""

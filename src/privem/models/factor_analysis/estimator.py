@@ -230,9 +230,7 @@ class FactorAnalysis(
 
         ``fit_params``: ``sample_weight`` and ``groups``, as those of :meth:`fit`.
         """
-        self._refuse_sums_only(X)
-        self.fit(X, y, **fit_params)
-        return self.transform(self._features(X, fit_params.get("groups")))
+        return self.transform(self._fit_rows(X, y, **fit_params))
 
     def transform(self, X: Any) -> Array:
         """Expected factors of each record, ``(n_samples, n_components)``."""

@@ -236,17 +236,13 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, St
         self, X: Any, y: Any = None, sample_weight: Any = None, *, groups: Any = None
     ) -> NDArray[np.int32]:
         """Fit, then :meth:`predict` the same rows; the labels are not private."""
-        self._refuse_sums_only(X)
-        self.fit(X, y, sample_weight=sample_weight, groups=groups)
-        return self.predict(self._features(X, groups))
+        return self.predict(self._fit_rows(X, y, sample_weight, groups))
 
     def fit_transform(
         self, X: Any, y: Any = None, sample_weight: Any = None, *, groups: Any = None
     ) -> Array:
         """Fit, then :meth:`transform` the same rows; the distances are not private."""
-        self._refuse_sums_only(X)
-        self.fit(X, y, sample_weight=sample_weight, groups=groups)
-        return self.transform(self._features(X, groups))
+        return self.transform(self._fit_rows(X, y, sample_weight, groups))
 
     def predict(self, X: Any) -> NDArray[np.int32]:
         """Index of the nearest centre of each record."""
