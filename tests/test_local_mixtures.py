@@ -332,7 +332,7 @@ def test_rows_that_name_their_owners_are_refused(tmp_path):
     X, y = lines(30, 0)
     table = np.column_stack([X, y, np.arange(30) // 2])
     np.savetxt(path, table, delimiter=",", header="a,b,y,who", comments="")
-    rows = read_file(path, columns=["a", "b", "y"], groups="who")
+    rows = read_file(path, columns=["a", "b"], target="y", groups="who")
     with pytest.raises(ValueError, match="no groups and no sample weights"):
         clone(MODELS[2]).fit(rows)
 

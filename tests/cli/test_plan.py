@@ -82,6 +82,7 @@ def test_a_fit_is_forecast_in_one_line(folder, tmp_path):
     (line,) = [line for line in result.stderr.splitlines() if "forecast" in line]
     assert line.startswith("note: forecast for about ")
     assert "worse than exact EM" in line
+    assert "about less" not in line
     assert privem.load(tmp_path / "m.json").structure_ == "full"
 
 

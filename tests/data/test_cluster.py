@@ -169,18 +169,25 @@ def refused(folder):
     yield "trust='local'", lambda: private_mean(rows, tau=1.0, trust="local")
     yield "single rows", lambda: KMeans(2, epsilon=None, init="random").fit(rows)
     yield "when opening the rows", lambda: KMeans(2).fit(rows, sample_weight=X[:, 0])
-    yield "their target as the last", lambda: target.fit(rows, X[:, 0])
+    yield "when opening the rows", lambda: target.fit(rows, X[:, 0])
+    yield "opened without one: on_cluster(", lambda: target.fit(rows)
+    named = on_cluster(folder / "good", target="c")
+    yield "with the target 'c', and KMeans takes none", lambda: KMeans(2).fit(named)
+    yield "column 'b' is String in the one and Float64 in the other", lambda: on_cluster(later)
+    yield "column 'b' is not there in the one", lambda: on_cluster(lacking)
+    yield "the path of one Parquet file", lambda: on_cluster([folder / "good"])
+    yield "dask.dataframe.read_parquet", lambda: on_cluster("s3://bucket/people/")
     yield "features", lambda: fit(GaussianMixture(1, **GIVEN), X[:, :2]).private_score(rows)
 
 
-@pytest.mark.parametrize("attempt", range(17))
+@pytest.mark.parametrize("attempt", range(23))
 def test_what_cannot_be_asked_is_refused_before_rows_are_read(here, attempt, monkeypatch, tmp_path):
     monkeypatch.setattr(dask, "compute", lambda *a, **k: pytest.fail("the cluster was asked"))
     said, action = list(refused(tmp_path))[attempt]
     with pytest.raises((TypeError, ValueError), match=re.escape(said)) as problem:
         action()
     assert "3000" not in str(problem.value)
-    assert len(list(refused(tmp_path))) == 17
+    assert len(list(refused(tmp_path))) == 23
 
 
 def test_bad_values(two, tmp_path):
@@ -198,11 +205,12 @@ def test_bad_values(two, tmp_path):
                 GaussianMixture(2, ledger=ledger, **GIVEN).fit(having(value))
             assert not re.search(r"\d", str(problem.value))
             assert not ledger.history()
-        with pytest.raises(ValueError, match=r"NaN .* in row 634, column 'b'; .* \(partition 1\)"):
+        begins = r"\(rows of partition 1, which begins at row 600 of '.*0\.parquet'\)"
+        with pytest.raises(ValueError, match=rf"NaN .* in row 634, column 'b'; .* {begins}"):
             GaussianMixture(2, epsilon=None).fit(having(value))
     with pytest.raises(ValueError, match="sample_weight contains NaN"):
         GaussianMixture(2, **GIVEN).fit(having(None, "times"))
-    with pytest.raises(ValueError, match=r"row 634 has -1\.0 \(partition 1\)"):
+    with pytest.raises(ValueError, match=r"row 634 has -1\.0 \(rows of partition 1, "):
         KMeans(2, epsilon=None).fit(having(-1.0, "times"))
     infinite = having(float("inf"))
     assert fit(GaussianMixture(2, **GIVEN), infinite).privacy_

@@ -10,11 +10,19 @@ import pandas as pd
 import pytest
 
 import privem.fit
-from privem import GaussianMixture, KMeans, Ledger, RegressionMixture, private_mean, select
+from privem import (
+    FactorAnalysis,
+    GaussianMixture,
+    KMeans,
+    Ledger,
+    RegressionMixture,
+    private_mean,
+    select,
+)
 from privem.core import Stage
-from privem.data import ArrayRows, Policy, open_table
+from privem.data import ArrayRows, Policy, on_cluster, open_table
 from privem.data.partitions import Sums
-from privem.federation import Party
+from privem.federation import Federation, Party
 from privem.ledger import Budget
 from privem.noise.exact import Exact
 from privem.run import Record, Recorded, run
@@ -172,10 +180,37 @@ def test_scores_selections_means_and_predictions(two):
     for x in (pieces, pieces[:, 0], dd.from_pandas(FRAME, npartitions=3)["a"]):
         mean = private_mean(x, epsilon=4.0, tau=25.0)
         assert np.all(np.abs(mean.value - X[:, : np.size(mean.value)].mean(axis=0)) < 0.5)
-    with pytest.raises(TypeError, match=r"X\.map_blocks\(model\.predict, drop_axis=1\)"):
+    advice = "pieces.map_blocks(model.predict, drop_axis=1, dtype=int)"
+    with pytest.raises(TypeError, match=re.escape(advice.replace("pieces", "X"))):
         model.predict(pieces)
-    there = pieces.map_blocks(model.predict, drop_axis=1, dtype=np.int64)
+    # What the message says, word for word: without its dtype dask would try the model on one cell.
+    there = eval(advice, {"pieces": pieces, "model": model, "int": int})
     np.testing.assert_array_equal(there.compute(), model.predict(X))
+
+
+@pytest.mark.parametrize("method", ["fit_predict", "fit_transform"])
+@pytest.mark.parametrize("cls", [FactorAnalysis, GaussianMixture, KMeans])
+def test_a_fit_whose_rows_cannot_be_predicted_spends_nothing(cls, method, tmp_path, monkeypatch):
+    monkeypatch.setattr(dask, "compute", lambda *a, **k: pytest.fail("the cluster was asked"))
+    if not hasattr(cls, method):
+        return
+    FRAME.to_parquet(tmp_path / "x.parquet")
+    parties = Federation([Party(X[at::3], f"party {at}") for at in range(3)])
+    with Ledger(tmp_path / "budget.db", dataset="x", budget=Budget(9, 1e-4)) as ledger:
+        for rows in (in_pieces(), on_cluster(tmp_path / "x.parquet"), parties):
+            for epsilon in (1.0, None):
+                model = cls(2, bounds=(-9, 9), epsilon=epsilon, ledger=epsilon and ledger)
+                with pytest.raises(TypeError, match=r"stay with the (workers|parties)"):
+                    getattr(model, method)(rows)
+                assert not hasattr(model, "n_features_in_")
+        assert not ledger.history()
+
+
+def test_labels_are_absent_and_said_why(here):
+    model = fit(KMeans(2, epsilon=None), in_pieces())
+    with pytest.raises(AttributeError, match=r"no attribute 'labels_': .* rows on a cluster"):
+        model.labels_  # noqa: B018
+    assert model.inertia_ > 0
 
 
 def refused():
@@ -229,13 +264,13 @@ def test_missing_values_are_refused_before_anything_is_spent(two, tmp_path):
         with pytest.raises(ValueError, match="sample_weight contains NaN"):
             GaussianMixture(2, ledger=ledger, **GIVEN).fit(in_pieces(), sample_weight=weight)
         assert not ledger.history()
-    with pytest.raises(ValueError, match=r"NaN .* in row 334, column 1; .* \(partition 2\)"):
+    with pytest.raises(ValueError, match=r"NaN .* row 334, column 1; .* \(rows of partition 2\)"):
         GaussianMixture(2, epsilon=None).fit(in_pieces(bad))
     bad[1234, 1] = np.inf  # outside of the bounds, as 1e308 is
     assert fit(GaussianMixture(2, **GIVEN), in_pieces(bad)).privacy_
     with pytest.raises(ValueError, match=r"infinity in row 334"):
         GaussianMixture(2, epsilon=None).fit(in_pieces(bad))
-    with pytest.raises(ValueError, match=r"finite and not negative; row 0 has -1\.0 \(partition"):
+    with pytest.raises(ValueError, match=r"not negative; row 0 has -1\.0 \(rows of partition"):
         KMeans(2, epsilon=None).fit(in_pieces(), sample_weight=in_pieces(np.full(3000, -1.0)))
     with pytest.raises(ValueError, match=r"0 sample"):
         KMeans(2, epsilon=None).fit(in_pieces()[in_pieces()[:, 0] > 99])

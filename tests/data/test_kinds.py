@@ -255,3 +255,24 @@ def test_the_type_of_pandas_categories_says_nothing_of_values(values):
     model = GaussianMixture(1, bounds=5.0).fit(frame)
     assert model.feature_types_in_ == ["float64"]
     assert model.sample_frame(3, library="polars").schema["a"] == pl.Float64
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+def test_a_target_is_named_when_rows_are_opened(kind, tmp_path):
+    """Else the last feature would be explained, or the target taken for a feature."""
+    path = tmp_path / f"x.{kind}"
+    frame = pl.DataFrame(X, schema=["a", "b"])
+    frame.write_csv(path) if kind == "csv" else frame.write_parquet(path)
+    line = RegressionMixture(1, epsilon=None)
+    with pytest.raises(ValueError, match="RegressionMixture needs a target, and the rows were"):
+        line.fit(read_file(path))
+    with pytest.raises(TypeError, match="target when opening the rows"):
+        line.fit(read_file(path), "b")
+    rows = read_file(path, target="b")
+    assert line.fit(rows).coef_.shape == (1, 1)
+    assert read_rows(rows) is rows
+    for model in (GaussianMixture(1, epsilon=None), KMeans(1, **PRIVATE)):
+        with pytest.raises(ValueError, match=r"target 'b', and .* takes none.*without='b'"):
+            model.fit(rows)
+    assert len(line.predict(read_file(path, without="b"))) == 300
+    assert len(line.log_likelihood(rows, None)) == 300

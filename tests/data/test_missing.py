@@ -88,7 +88,7 @@ def test_so_are_those_of_regressions(cls: type[Any], trust: str, tmp_path: Path)
     for gap, words in (("b", "Input X contains NaN"), ("y", "Input y contains NaN")):
         for path in files(tmp_path, gap):
             with pytest.raises(ValueError, match=words) as caught:
-                model.fit(read_file(path, columns=["a", "b", "y"]))
+                model.fit(read_file(path, columns=["a", "b"], target="y"))
             said(caught)
             table = path.with_stem("table")
             frame = pl.read_parquet(tmp_path / "x.parquet").select("a", "b", "y")
@@ -123,10 +123,10 @@ def test_so_are_those_of_scores(tmp_path: Path) -> None:
 def test_models_of_missing_values_take_them(tmp_path: Path) -> None:
     model = MissingCovariateRegression(bounds=6.0, target_bounds=6.0)
     for path in files(tmp_path, "b"):
-        model.fit(read_file(path, columns=["a", "b", "y"]))
+        model.fit(read_file(path, columns=["a", "b"], target="y"))
     for path in files(tmp_path, "y"):
         with pytest.raises(ValueError, match="Input y contains NaN"):
-            model.fit(read_file(path, columns=["a", "b", "y"]))
+            model.fit(read_file(path, columns=["a", "b"], target="y"))
     table = pl.DataFrame({"sex": ["f", "m", None] * 50})
     table.write_parquet(tmp_path / "c.parquet")
     CategoricalMixture(1, categories=["f", "m"]).fit(tmp_path / "c.parquet")

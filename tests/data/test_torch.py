@@ -5,6 +5,7 @@ The kernels run on torch's CPU here; on a CUDA device the last tests run too.
 
 import itertools
 import math
+import re
 import sys
 import warnings
 from concurrent.futures import ThreadPoolExecutor
@@ -405,6 +406,18 @@ def test_emulated_products_are_refused(monkeypatch):
     device._refuse_emulation(rows, Policy())
     with pytest.raises(ValueError, match="emulated"):
         device._refuse_emulation(rows, Policy(private=True))
+
+
+def test_no_record_is_shown_where_rows_are(data):
+    """A notebook shows what a cell returns, and a traceback what it was called with."""
+    held = ArrayRows(data, data[:, 0], groups=data[:, 1], target=data[:, 2])
+    for rows in (there(data, weight=np.abs(data[:, 0])), held):
+        assert not re.search(r"\d\.\d|array|tensor", repr(rows))
+
+
+def test_a_path_is_no_array():
+    with pytest.raises(TypeError, match=r"np\.load\(path, mmap_mode='r'\)"):
+        rows_on("rows.npy", "cpu")
 
 
 def test_rows_are_not_copied_away_from_an_accelerator():

@@ -47,7 +47,7 @@ def test_types_are_those_of_the_features(cls, tmp_path):
     frame = pl.DataFrame(table())
     frame.write_parquet(tmp_path / "x.parquet")
     X, y = frame.drop("y"), frame["y"].to_numpy()
-    opened = read_file(tmp_path / "x.parquet", columns=["age", "height", "member", "y"])
+    opened = read_file(tmp_path / "x.parquet", columns=["age", "height", "member"], target="y")
     inputs = [(X, y), (pandas.DataFrame(X.to_dict(as_series=False)).astype(KINDS), y)]
     inputs += [(tmp_path / "x.parquet", "y"), (opened, None)]
     for rows, target in inputs:

@@ -253,6 +253,8 @@ def test_the_first_block_is_fitted_and_each_other_one_counts(declared):
     model, other = exact(declared).partial_fit(first), fit(exact(declared), first)
     np.testing.assert_array_equal(parameters(model), parameters(other))
     begun = model.n_iter_
+    with pytest.raises(AttributeError, match="no attribute 'labels_': a stream looks at"):
+        model.labels_  # noqa: B018
     for name in ("labels_", "inertia_", "converged_", "lower_bound_", "lower_bounds_"):
         assert not hasattr(model, name)
     # A fit is gone on from as the first block is.
@@ -389,7 +391,7 @@ def test_the_first_block_must_be_large_enough(declared):
         model, few = exact(declared), np.random.default_rng(7).normal(size=(20, 40))
     else:
         model, few = exact(declared, **{declared.count: 5}), example(declared)[:4]
-    with pytest.raises(ValueError, match=r"more rows than columns|at least 5 are needed"):
+    with pytest.raises(ValueError, match=r"as many rows as columns|at least 5 are needed"):
         model.partial_fit(few)
     assert not hasattr(model, "n_features_in_")
 

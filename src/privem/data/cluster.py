@@ -8,9 +8,10 @@ dask does: that is made by pandas, partition by partition, in fresh memory.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
+from os import PathLike
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ from .files import found_files, named_columns, read_file
 from .kinds import refuse_flags
 from .lazy import reading
 from .partitions import FilePart, Form
-from .table import People, Policy, Table, register
+from .table import People, Policy, Table, refuse_other_target, register
 
 # A partition has at least so many numbers (32 MB), if the files have: some 0.1 s of a worker.
 _NUMBERS = 2**22
@@ -35,6 +36,7 @@ class ClusterRows:
     """Of all columns, the target's last."""
     types: tuple[str, ...]
     weight: str | None
+    target: str | None
     parts: tuple[FilePart, ...] = field(repr=False)
 
     @property
@@ -81,7 +83,17 @@ def on_cluster(
     >>> float(privem.KMeans(1, epsilon=None).fit(on_cluster(path)).cluster_centers_[0, 0])
     1.0
     """
+    if not isinstance(path, str | PathLike):
+        raise TypeError(
+            f"path is a {type(path).__name__}; expected the path of one Parquet file, or of a "
+            "folder of them"
+        )
     label = repr(str(path))
+    if "://" in label:
+        raise ValueError(
+            f"{label} is an address: workers read paths of a shared file system. For object "
+            "storage, pass dask.dataframe.read_parquet(...) to fit"
+        )
     if partition_rows is not None and not (isinstance(partition_rows, int) and partition_rows >= 1):
         raise ValueError(f"partition_rows must be an integer of at least 1, got {partition_rows!r}")
     files = [file.absolute() for file in found_files(Path(path), label, None)]
@@ -91,7 +103,7 @@ def on_cluster(
     rows: Any = read_file(path, columns, weight, without, target=target)
     least = partition_rows or _NUMBERS // rows.n_features
     parts = tuple(_parts(files, least)) or (FilePart((str(files[0]),), 0, 0, (0,)),)
-    return ClusterRows(tuple(rows.names), tuple(rows.types), weight, parts)
+    return ClusterRows(tuple(rows.names), tuple(rows.types), weight, target, parts)
 
 
 def _refuse_columns(
@@ -107,7 +119,8 @@ def _refuse_columns(
             schemas.append(dict(pl.scan_parquet([file], glob=False).collect_schema()))
         if schemas[-1] != schemas[0]:
             raise ValueError(
-                f"{str(file)!r} has columns of other names or types than {str(files[0])!r}"
+                f"{str(file)!r} has columns of other names or types than {str(files[0])!r}: "
+                f"{_difference(schemas[-1], schemas[0])}"
             )
     for name, kind in schemas[0].items():
         used = name not in without if columns is None else name in columns
@@ -116,6 +129,13 @@ def _refuse_columns(
                 f"could not convert column {name!r} of type {kind} to float: choose columns, or "
                 "write it as numbers first"
             )
+
+
+def _difference(found: Mapping[str, Any], first: Mapping[str, Any]) -> str:
+    """The first column in which a file differs from the first one, and how."""
+    name = next(n for n in [*first, *found] if found.get(n) != first.get(n))
+    said = [each.get(name, "not there") for each in (found, first)]
+    return f"column {name!r} is {said[0]} in the one and {said[1]} in the other"
 
 
 def _parts(files: Sequence[Path], least: int) -> Iterator[FilePart]:
@@ -165,7 +185,8 @@ def open_cluster(X: ClusterRows, y: Any, weight: Any, groups: Any, policy: Polic
     if weight is not None:
         raise TypeError("give the weight when opening the rows: on_cluster(weight=...)")
     if policy.target and y is not None:
-        raise TypeError("rows opened before carry their target as the last column: y=None")
+        raise TypeError("give the target when opening the rows, on_cluster(target=...), and no y")
+    refuse_other_target(X.target, policy, "on_cluster")
     n = X.n_features - policy.target
     if n < 1:
         raise ValueError("there is no column besides the target")
@@ -178,4 +199,4 @@ def open_cluster(X: ClusterRows, y: Any, weight: Any, groups: Any, policy: Polic
     return table_of(rows, people, X.types[:n], target, policy)
 
 
-register(ClusterRows, open_cluster)
+register(ClusterRows, open_cluster, sums_only=True)

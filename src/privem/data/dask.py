@@ -50,8 +50,8 @@ _FAN = 8
 # More bytes than this are no recipe for a partition but data, which stay where they are.
 _RECIPE = 2**18
 _PREDICT = (
-    "X.map_partitions(model.predict), or of an array X.map_blocks(model.predict, drop_axis=1), "
-    "predicts there"
+    "X.map_partitions(model.predict), or of an array X.map_blocks(model.predict, drop_axis=1, "
+    "dtype=int), predicts there"
 )
 _INSTEAD = (
     "write it to Parquet files and pass their folder, which is read in blocks; or pass X.compute()"
@@ -279,7 +279,8 @@ def _beside(X: Any, values: Any, what: str) -> Any:
         if _is(X, "Array") and not np.isnan([X.shape[0], values.shape[0]]).any():
             if X.shape[0] != values.shape[0]:
                 raise ValueError(
-                    f"Found input variables with inconsistent numbers of samples: {what}"
+                    f"Found input variables with inconsistent numbers of samples: {what} has not "
+                    "as many rows as X"
                 )
             values = values.rechunk((X.chunks[0],))
     divided = [getattr(each, "divisions", (None,)) for each in (X, values)]
@@ -352,4 +353,4 @@ def _is(X: Any, *names: str) -> bool:
     return any(isinstance(X, kind) for kind in known)
 
 
-register(is_dask, open_dask)
+register(is_dask, open_dask, sums_only=True)

@@ -71,12 +71,12 @@ class DeviceRows:
         As of :class:`privem.data.ArrayRows`.
     """
 
-    X: Any
+    X: Any = field(repr=False)
     device: Any
-    weight: NDArray[np.float64] | None = None
+    weight: NDArray[np.float64] | None = field(default=None, repr=False)
     names: Sequence[str] | None = None
-    groups: Any = None
-    target: NDArray[np.float64] | None = None
+    groups: Any = field(default=None, repr=False)
+    target: NDArray[np.float64] | None = field(default=None, repr=False)
     declared: Sequence[str] | None = None
     _works: dict[Any, Work] = field(default_factory=dict, repr=False, compare=False)
 
@@ -194,6 +194,11 @@ def rows_on(X: Any, device: Any = "cuda", weight: Any = None, groups: Any = None
     (1000, 2)
     """
     torch = _torch()
+    if isinstance(X, str | os.PathLike):
+        raise TypeError(
+            "rows_on takes a tensor or an array, not a path: np.load(path, mmap_mode='r') opens a "
+            ".npy file as one, and fit takes a path itself"
+        )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # that a file may not be written to: it is only read
         tensor = _table(X if isinstance(X, torch.Tensor) else torch.from_numpy(np.asarray(X)))

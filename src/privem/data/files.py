@@ -280,7 +280,9 @@ def _choose(scan: pl.LazyFrame, label: str, csv: Header | None, choice: _Choice)
     # A CSV file's schema is polars' guess from the values, which must not become public.
     declared = None if csv is not None else {name: type_name(kind) for name, kind in schema.items()}
     kinds = chosen_types(names, declared, choice.types)
-    return ScanRows(scan, names, weight, label, types=kinds, groups=groups, header=found)
+    return ScanRows(
+        scan, names, weight, label, types=kinds, groups=groups, target=choice.target, header=found
+    )
 
 
 def _has_no_rows(scan: pl.LazyFrame, label: str, header: Header) -> bool:

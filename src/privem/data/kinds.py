@@ -15,10 +15,11 @@ from sklearn.utils.validation import validate_data
 from .categories import category_type, coded, read_categories
 from .files import group_column, is_npy, read_file
 from .frame import numeric, without_column
+from .lazy import ScanRows
 from .mixed import as_frame, open_cells
 from .persons import Owned, as_labels, column_labels
 from .sums import ArrayRows
-from .table import Declared, People, Policy, Table, kinds, register
+from .table import Declared, People, Policy, Table, kinds, refuse_other_target, register
 from .values import (
     CONTAINS_NAN,
     as_array,
@@ -275,12 +276,14 @@ def _open_rows(X: Any, y: Any, weight: Any, groups: Any, policy: Policy) -> Tabl
         return _code(rows.X, rows.weight, rows.groups, policy, rows.names)
     if policy.target and y is not None:
         rows = _with_target(rows, y, policy)
+    elif isinstance(rows, ScanRows) and not policy.party:
+        refuse_other_target(rows.target, policy, "read_file")
     return _held(rows, policy, rows.names)
 
 
 def _with_target(rows: Any, y: Any, policy: Policy) -> Any:
     if not policy.party:
-        raise TypeError("rows opened before carry their target as the last column: y=None")
+        raise TypeError("give the target when opening the rows, read_file(target=...), and no y")
     if isinstance(y, str):
         if not rows.names or list(rows.names)[-1] != y:
             raise ValueError(f"the target {y!r} must be the last column of rows that were opened")

@@ -37,6 +37,8 @@ class ScanRows:
     """What synthetic records give back; rows are read as ``float64`` whatever it is."""
     groups: str | None = None
     """A column that says whom each row belongs to."""
+    target: str | None = None
+    """The last column, if the rows were opened with a target."""
     header: Header | None = None
     """Which column names messages may quote; ``None``: all."""
     cells: bool = False

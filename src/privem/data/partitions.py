@@ -11,7 +11,7 @@ import hashlib
 import pickle
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 import polars as pl
@@ -98,6 +98,10 @@ def one_column(values: Any) -> NDArray[np.float64]:
 class Part(Protocol):
     """A partition, or a recipe for one."""
 
+    @property
+    def begins(self) -> str:
+        """Where its rows are counted from, in words; empty if nobody knows."""
+
     def rows(self, form: Form) -> Rows:
         """Its rows."""
 
@@ -109,6 +113,7 @@ class Computed:
     X: Any = field(repr=False)
     y: Any = field(repr=False)
     weight: Any = field(repr=False)
+    begins: ClassVar[str] = ""
 
     def rows(self, form: Form) -> ArrayRows:
         """Its rows."""
@@ -121,6 +126,7 @@ class Tasks:
 
     graph: dict[Any, Any] = field(repr=False)
     keys: Sequence[Any] = field(repr=False)
+    begins: ClassVar[str] = ""
 
     def rows(self, form: Form) -> ArrayRows:
         """The rows, computed here: they never travel."""
@@ -140,6 +146,11 @@ class FilePart:
     count: int
     sizes: tuple[int, ...]
     """How many rows each of the files has: with others, rows would be in two parts, or in none."""
+
+    @property
+    def begins(self) -> str:
+        """The file and the row of it that is row 0 here."""
+        return f", which begins at row {self.start} of {self.paths[0]!r}"
 
     def rows(self, form: Form) -> ScanRows:
         """The rows, read batch by batch in every pass over them."""
@@ -176,7 +187,9 @@ class Work:
             except ValueError as error:
                 # An exact fit's, about a row: of this partition.
                 if self.form.exact and str(error).startswith(("Input ", "sample_weight ")):
-                    raise RowsRefused(f"{error} (partition {number})") from None
+                    raise RowsRefused(
+                        f"{error} (rows of partition {number}{part.begins})"
+                    ) from None
                 raise
 
 

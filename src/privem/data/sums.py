@@ -67,16 +67,16 @@ class ArrayRows:
     [[0.0, 1.0, 7.0], [2.0, 3.0, 8.0]]
     """
 
-    X: Any
-    weight: NDArray[np.float64] | None = None
+    X: Any = field(repr=False)
+    weight: NDArray[np.float64] | None = field(default=None, repr=False)
     names: Sequence[str] | None = None
     """Of all columns, the target's last."""
     check: bool = False
     """Refuse NaN, infinities and bad weights while reading; estimators check arrays beforehand, and
     private fits map bad values by a fixed rule (:meth:`privem.blocks.region.Region.to_unit`)."""
-    groups: Any = None
+    groups: Any = field(default=None, repr=False)
     """Whom each row belongs to, where that is known."""
-    target: NDArray[np.float64] | None = None
+    target: NDArray[np.float64] | None = field(default=None, repr=False)
     """What the rows are to explain: then it is their last column."""
     declared: Sequence[str] | None = None
     """The type of each column of ``X``, where the array has another."""

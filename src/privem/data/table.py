@@ -8,7 +8,7 @@ rows of a cluster, is a file that calls :func:`register`.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Protocol, Self, TypeVar
 
@@ -264,11 +264,33 @@ def refuse_looks(params: Mapping[str, Any], who: str) -> None:
         )
 
 
+def refuse_other_target(given: str | None, policy: Policy, opened: str) -> None:
+    """Raise for rows opened without a target by who needs one, and with one by who needs none.
+
+    Else the last feature would be taken for the target, or the target for a feature. ``opened`` is
+    the function that opened them.
+    """
+    if policy.target and given is None:
+        raise ValueError(
+            f"{policy.name} needs a target, and the rows were opened without one: "
+            f"{opened}(..., target=...) names its column"
+        )
+    if given is not None and policy.estimator is not None and not policy.target:
+        raise ValueError(
+            f"the rows were opened with the target {given!r}, and {policy.name} takes none: open "
+            f"them without it, {opened}(..., without={given!r}), or leave target= out, which makes "
+            "it a feature"
+        )
+
+
 Opener = Callable[[Any, Any, Any, Any, Policy], Table]
 _kinds: list[tuple[Callable[[Any], bool], Opener]] = []
+_sums_only: list[Opener] = []
 
 
-def register(takes: type | Callable[[Any], bool], opens: Opener) -> None:
+def register(
+    takes: type | Callable[[Any], bool], opens: Opener, *, sums_only: bool = False
+) -> None:
     """Teach :func:`open_table` another kind of rows, which is asked before those known so far.
 
     Parameters
@@ -278,6 +300,9 @@ def register(takes: type | Callable[[Any], bool], opens: Opener) -> None:
     opens : callable
         ``opens(X, y, weight, groups, policy)`` gives the table. It refuses what the policy does not
         allow; rows that are elsewhere are ``Table(X, elsewhere=source)``.
+    sums_only : bool
+        Whether such rows are always elsewhere, so that ``opens`` raises if a fitted model is to
+        predict them. ``fit_predict`` and its like then raise the same before they fit.
 
     Examples
     --------
@@ -291,6 +316,8 @@ def register(takes: type | Callable[[Any], bool], opens: Opener) -> None:
     2
     """
     _kinds.insert(0, (partial(_is_a, takes) if isinstance(takes, type) else takes, opens))
+    if sums_only:
+        _sums_only.append(opens)
 
 
 def _is_a(kind: type, X: Any) -> bool:
@@ -300,6 +327,13 @@ def _is_a(kind: type, X: Any) -> bool:
 def kinds() -> tuple[tuple[Callable[[Any], bool], Opener], ...]:
     """What recognises each kind of rows, and what opens it; the first that does counts."""
     return tuple(_kinds)
+
+
+def refuse_sums_only(X: Any, policy: Policy) -> None:
+    """Raise what a prediction would raise if these rows can be summed only; open nothing else."""
+    opens = next(opens for takes, opens in _kinds if takes(X))
+    if opens in _sums_only:
+        opens(X, None, None, None, replace(policy, private=False, fitted=True))
 
 
 def open_table(

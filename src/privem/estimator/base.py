@@ -21,6 +21,7 @@ from ..core import Block, Plan, Release, Scratch, Stage
 from ..data import Policy, Table, open_table
 from ..data.frame import FrameKind, without_column
 from ..data.header import Header
+from ..data.table import refuse_sums_only
 from ..data.values import TYPES, is_frame
 from ..em import Fit
 from ..fit import fit
@@ -28,23 +29,12 @@ from ..ground import Ground, Preamble
 from ..linalg import Array
 from ..local import Crowd
 from ..parameters import check_int, check_option, in_order, region_of
+from .absent import why_absent
 from .shown import Shown
 from .store import save_model
 from .warnings import advise_at_end
 
 T = TypeVar("T")
-
-# Attributes that scikit-learn's fits have and private ones cannot: why, and what to use.
-_SCORE = "it would be computed from all records once more; score(X) gives it to whoever holds them"
-_UNRELEASED = {
-    "labels_": "labels belong to single records; predict(X) gives them to whoever holds the records"
-    " (they are not private)",
-    "inertia_": f"{_SCORE} (not private: minus the inertia)",
-    "lower_bound_": f"{_SCORE} (not private)",
-    "lower_bounds_": f"{_SCORE} (not private)",
-    "converged_": "whether it converged would be read off the records; it ran n_iter_ iterations, "
-    "a number chosen from the noise level alone",
-}
 
 
 @dataclass(repr=False, eq=False, kw_only=True)
@@ -72,6 +62,8 @@ class Estimator(Shown):
     _mechanisms: ClassVar[Mapping[str, str]] = {}
     # What its columns may be.
     _column_types: ClassVar[tuple[str, ...]] = TYPES
+    # Attributes that an exact fit may be without: why, and what to use.
+    _missed: ClassVar[Mapping[str, str]] = {}
     # Whether it takes sparse arrays.
     _sparse: ClassVar[bool] = False
     # Whether its rows have a target.
@@ -91,10 +83,7 @@ class Estimator(Shown):
     if not TYPE_CHECKING:  # it would hide every misspelt attribute from the type checker
 
         def __getattr__(self, name: str) -> Any:
-            kind, absent = type(self).__name__, getattr(type(self), "_absent", {})
-            message = absent.get(name, f"{kind!r} object has no attribute {name!r}")
-            if name in _UNRELEASED and "privacy_" in vars(self):
-                message = f"a private fit does not release {name}: {_UNRELEASED[name]}"
+            message = why_absent(self, name)
             raise AttributeError(message, name=name, obj=self)
 
     def __sklearn_tags__(self) -> Any:
@@ -245,6 +234,15 @@ class Estimator(Shown):
             sparse=self._sparse,
             devices=Crowd if private and self._local and not fitted else None,
         )
+
+    def _fit_rows(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> Any:
+        """Fit rows that are to be predicted, and return them as that takes them.
+
+        Raises before the fit spends anything where nobody can predict them here.
+        """
+        refuse_sums_only(X, self._policy(private=False, fitted=True))
+        self.fit(X, y, sample_weight=sample_weight, groups=groups)
+        return self._features(X, groups)
 
     def _takes_flags(self) -> bool:
         """Whether columns that are declared as yes or no are taken for numbers."""

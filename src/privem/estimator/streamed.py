@@ -20,7 +20,7 @@ _PRIVATE = (
 )
 _NOTHING = (
     "this model holds no sums to go on from. A stream begins with an exact fit of this object "
-    "(max_iter above 0, and a factor analysis needs more rows than columns) or with a model that "
+    "(max_iter above 0, and a factor analysis needs as many rows as columns) or with a model that "
     "was saved after partial_fit: begin with a fresh estimator and its first block"
 )
 

@@ -112,8 +112,7 @@ class Forecast:
         if self.one_component is not None:
             against.insert(0, f"one component {self._said(self.one_component)}")
         said = (
-            f"{start}structure {self._how}; about {self._loss} worse than exact EM "
-            f"({', '.join(against)})"
+            f"{start}structure {self._how}; {self._loss} worse than exact EM ({', '.join(against)})"
         )
         return f"{said}: {self.useless}" if self.useless else said
 

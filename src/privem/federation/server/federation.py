@@ -363,4 +363,4 @@ class Federation:
         return opened
 
 
-register(Federation, open_federation)
+register(Federation, open_federation, sums_only=True)

@@ -225,6 +225,13 @@ class FactorAnalysis(
     def _replays(self) -> int:
         return _STEPS_AGAIN // max(self.n_iter_, 1)
 
+    def fit_transform(self, X: Any, y: Any = None, **fit_params: Any) -> Array:
+        """Fit, then :meth:`transform` the same rows; the factors are not private.
+
+        ``fit_params``: ``sample_weight`` and ``groups``, as those of :meth:`fit`.
+        """
+        return self.transform(self._fit_rows(X, y, **fit_params))
+
     def transform(self, X: Any) -> Array:
         """Expected factors of each record, ``(n_samples, n_components)``."""
         check_is_fitted(self)

@@ -321,8 +321,7 @@ class GaussianMixture(Streamed, WithBackground, MixtureDensity):
         self, X: Any, y: Any = None, sample_weight: Any = None, *, groups: Any = None
     ) -> NDArray[np.int64]:
         """Fit, then :meth:`predict` the same rows; the labels are not private."""
-        self.fit(X, y, sample_weight=sample_weight, groups=groups)
-        return self.predict(self._features(X, groups))
+        return self.predict(self._fit_rows(X, y, sample_weight, groups))
 
     def sample(
         self, n_samples: int = 1, *, background: bool = True

@@ -138,6 +138,11 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, St
     _sparse: ClassVar[bool] = True
     _parts: ClassVar[str] = "clusters"
     _fixed: ClassVar[tuple[str, ...]] = ("n_clusters",)
+    _missed: ClassVar[Mapping[str, str]] = {
+        "labels_": "an exact fit of rows in this process sets it, a fit of rows on a cluster or at "
+        "parties does not, and model files do not hold it; predict gives labels to whoever holds "
+        "the rows"
+    }
 
     @property
     def _isotropic(self) -> bool:
@@ -231,15 +236,13 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, St
         self, X: Any, y: Any = None, sample_weight: Any = None, *, groups: Any = None
     ) -> NDArray[np.int32]:
         """Fit, then :meth:`predict` the same rows; the labels are not private."""
-        self.fit(X, y, sample_weight=sample_weight, groups=groups)
-        return self.predict(self._features(X, groups))
+        return self.predict(self._fit_rows(X, y, sample_weight, groups))
 
     def fit_transform(
         self, X: Any, y: Any = None, sample_weight: Any = None, *, groups: Any = None
     ) -> Array:
         """Fit, then :meth:`transform` the same rows; the distances are not private."""
-        self.fit(X, y, sample_weight=sample_weight, groups=groups)
-        return self.transform(self._features(X, groups))
+        return self.transform(self._fit_rows(X, y, sample_weight, groups))
 
     def predict(self, X: Any) -> NDArray[np.int32]:
         """Index of the nearest centre of each record."""
