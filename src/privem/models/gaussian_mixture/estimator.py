@@ -30,7 +30,7 @@ from .m_step import Prior
 from .model import COVARIANCE_TYPES, Mixture
 from .plan import MixturePlan, check_stream, given_prior, given_start, model_of, starts, warm
 from .private_plan import PrivateMixturePlan
-from .reduced import groups_of, merged
+from .structure import groups_of, merged
 
 _INITS = ("kmeans", "k-means++", "random", "random_from_data")
 

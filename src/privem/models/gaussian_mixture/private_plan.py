@@ -1,11 +1,12 @@
 """The private fit of a mixture: count, bounds, frame, start, EM, contest, background.
 
 The frame is one Gaussian of all records. EM starts from a noisy grid along its longest axes or,
-where there are many columns and few iterations, from points that lie far apart. When most of its
-iterations are done, a contest shows whether the mixture is worth its noise: if records are not more
-likely under it than under one Gaussian of the same moments, what is left goes into that Gaussian.
-In the end the fit asks how large a uniform background should be (:mod:`.density`). The papers'
-recipes have neither grid nor contest nor background.
+where there are many columns and few iterations, from points that lie far apart; where the noise
+allows, with more components than are asked for (:mod:`.start`). When most of its iterations are
+done, a contest shows whether the mixture is worth its noise: if records are not more likely under
+it than under one Gaussian of the same moments, what is left goes into that Gaussian. In the end the
+fit asks how large a uniform background should be (:mod:`.density`). The papers' recipes have
+neither grid nor contest nor background.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ from .m_step import Prior
 from .model import Mixture
 from .private_m_step import Estimate, PrivateMixtureModel, halved
 from .query import TAIL, releases
-from .start import filled, from_grid, packed
+from .start import MORE, OVERSTEP, SETTLE, filled, from_grid, packed, searched, searching
 from .structure import (
     FAR,
     MOST_ITERATIONS,
@@ -64,10 +65,6 @@ _LEFT, _CLOSER = 0.125, (0.05, 1 / 3)
 _BEFORE, _SEARCH = 0.75, 0.6
 # From so many iterations on, EM gets from a grid of a few axes to what the others hold.
 _ENOUGH = 10
-# Until iterates are averaged, steps are so much longer than EM's.
-_OVERSTEP = 1.5
-# Restarted components get so many iterations, at least, before averaging.
-_SETTLE = 3
 # Clip radius of EM: the noise at which it is widened.
 _TOLERATED = 0.02
 # Relative noise on a pooled covariance below which it need not be released in every iteration.
@@ -135,7 +132,8 @@ class PrivateMixturePlan(Iterated):
             share = left * _CONTEST_SHARE
             parts.append(Part("contest", share, [("gaussian", 1)]))
             rest -= share
-        each = releases(self.recipe, self.covariance_type, self.components, d)
+        most = MORE * self.components if self._alone else self.components
+        each = releases(self.recipe, self.covariance_type, most, d)
         return [*parts, Part("em", rest, each * self.planned)]
 
     @property
@@ -247,12 +245,14 @@ class PrivateMixturePlan(Iterated):
         if closer > 0:
             known = yield from frame.refine(known, 1 / closer)
         overall = known.mean, known.covariance
-        state = yield from given(self._started(*overall, structure, ground))
+        many = searching(self.components, structure) if self._alone else self.components
+        state = yield from given(self._started(*overall, structure, ground, many))
         em = self._em(as_type(state, structure.covariance_type), w, structure, ground, 1 - closer)
         before, contested = em.iterations, self._contested and em.iterations > 1
         if contested:
             before -= max(1, int((1 - _BEFORE) * em.iterations))
-        estimate = yield from em.steps(em.start, range(before))
+        begun, start = yield from given(searched(em, self.components))
+        estimate = yield from em.steps(start, range(begun, before))
         if contested:
             found, _ = self._finished(estimate, structure, overall)
             one = collapsed(found)
@@ -276,11 +276,11 @@ class PrivateMixturePlan(Iterated):
         return self._finished(em.path.end(estimate), structure, overall)
 
     def _started(
-        self, centre: Array, covariance: Array, structure: Structure, ground: Ground
+        self, centre: Array, covariance: Array, structure: Structure, ground: Ground, many: int
     ) -> Generator[Stage, Release[Any], Mixture]:
         if not self._gridded or self._packed(structure, ground):
-            return self._pack(centre, covariance, ground.region)
-        return (yield from from_grid(centre, covariance, self.components, ground, self.rng))
+            return packed(centre, covariance, many, ground.region, self.rng)
+        return (yield from from_grid(centre, covariance, many, ground, self.rng))
 
     def _packed(self, structure: Structure, ground: Ground) -> bool:
         """Whether iterations are too few to get from a grid to axes that it does not see."""
@@ -343,7 +343,7 @@ class PrivateMixturePlan(Iterated):
         path: SearchThenMean[Estimate] = SearchThenMean(search)
         if self._whitened:
             w, sharp = self._widened(w, structure, ground)
-            path = SearchThenMean(search, _OVERSTEP, search - _SETTLE)
+            path = SearchThenMean(search, OVERSTEP, search - SETTLE)
         prior = None if self.prior is None else prior_in_unit(self.prior, ground.region)
         model = PrivateMixtureModel(ground, self.recipe, w, prior, search if sharp else None)
         each = len(releases(self.recipe, structure.covariance_type, *start.means.shape))

@@ -6,6 +6,13 @@ But noisy counts of the cells of a grid, once released, may be fitted as often a
 starts, and the best is kept. The grid stands along the longest axes of the frame, in columns
 divided by their deviations. Along the others, and where its counts drown in noise, the start is the
 frame's. Without a grid, components start from points of the frame that lie far apart.
+
+*More components to search with.* A grid sees three axes, and EM from any start may leave a group
+without a component of its own. So the first third of the iterations has twice as many components
+as were asked for, and those that are most alike are then merged (:mod:`privem.blocks.merging`).
+This costs nothing: the responsibilities of a record sum to one, so the sensitivity of the sums does
+not depend on how many components there are (docs/proofs/release.md, section 2). But each of them
+stands for half as many records, with the same noise, and must bear that.
 """
 
 from __future__ import annotations
@@ -21,11 +28,13 @@ from scipy.spatial.distance import pdist
 from ...blocks.region import Region
 from ...blocks.shrinkage import soften
 from ...core import Release, Stage
+from ...em import PrivateEM, SearchThenMean
 from ...ground import Ground
 from ...linalg import Array, first_largest, invert_cholesky
 from ..kmeans.grid import MOST_AXES, Cloud, GridStart, weighted_kmeans
 from .model import Mixture
-from .structure import copies
+from .private_m_step import Estimate
+from .structure import NEAR, Structure, copies, groups_of, merged
 
 # Runs of k-means++ before EM, in columns divided by deviations and in whitened coordinates; and
 # runs of EM from points that are drawn, each way.
@@ -39,6 +48,11 @@ _NARROWEST = 0.05
 _LEAST = 1e-2
 # The least weight of a component, in equal parts.
 _LEAST_WEIGHT = 0.2
+# EM looks for groups with so many times the components, for this part of its iterations.
+MORE, _SEARCH = 2, 1 / 3
+# While it searches, steps are so much longer than EM's; components that noise has swallowed are
+# restarted until so many iterations before its end.
+OVERSTEP, SETTLE = 1.5, 3
 
 
 def cloud_of(
@@ -120,6 +134,32 @@ def packed(
     """A mixture of k components that lie far apart, each with half of the frame's variance."""
     means = region.inside(pack(centre, covariance, k, rng))
     return replace(copies(centre, 0.5 * covariance, k), means=means)
+
+
+def searching(components: int, structure: Structure) -> int:
+    """How many components to start with; from the noise alone.
+
+    More than are asked for, where each of them bears the noise of an iteration as one does that
+    starts near its end. A pooled covariance would not tell which of them are alike.
+    """
+    noise = MORE * structure.noise * math.sqrt(structure.iterations)
+    long = int(_SEARCH * structure.iterations) > SETTLE
+    more = structure.covariance_type != "tied" and long and noise <= NEAR
+    return MORE * components if more else components
+
+
+def searched(
+    em: PrivateEM[Estimate], components: int
+) -> Generator[Stage, Release[Any], tuple[int, Estimate]]:
+    """How many iterations a search took, and where it has led; none if nothing is to be merged."""
+    if len(em.start.means) == components:
+        return 0, em.start
+    rounds = int(_SEARCH * em.iterations)
+    path: SearchThenMean[Estimate] = SearchThenMean(rounds, OVERSTEP, rounds - SETTLE)
+    end = yield from replace(em, path=path).steps(em.start, range(rounds))
+    lost, _, _ = end.lost()
+    groups = groups_of(end.mixture, components, np.flatnonzero(lost).tolist())
+    return rounds, Estimate(end.model, merged(end.mixture, groups))
 
 
 @dataclass(frozen=True)
