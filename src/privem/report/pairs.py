@@ -200,10 +200,10 @@ def _name(figure: Figure, title: str, size: float = 16) -> None:
 def new_figure(width: float, height: float, dpi: int) -> Figure:
     """An empty white figure, in inches; raises :class:`MissingExtra` without matplotlib."""
     try:
-        from matplotlib.figure import Figure
+        from .picture import Picture
     except ImportError:
         raise MissingExtra("matplotlib", "plot", "pictures") from None
-    return Figure(figsize=(width, height), dpi=dpi, facecolor="white")
+    return Picture(figsize=(width, height), dpi=dpi, facecolor="white")
 
 
 def save_figure(figure: Figure, path: str | os.PathLike[str]) -> None:
