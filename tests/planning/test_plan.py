@@ -1,6 +1,7 @@
 """Forecasts: what they say, and whether it is true on the records that they assume."""
 
 import json
+import pickle
 import statistics
 import warnings
 from dataclasses import replace
@@ -183,3 +184,4 @@ def test_a_picture_shows_itself_in_a_notebook_without_pyplot():
     found = plan(KMeans(2, bounds=1.0), 500, 2, accuracy=None, rehearsals=1)
     figure = found.plot(rows=[500], epsilons=[1.0])
     assert figure._repr_png_().startswith(b"\x89PNG")
+    assert pickle.loads(pickle.dumps(figure))._repr_png_() == figure._repr_png_()
