@@ -38,6 +38,9 @@ def prose(page: Path) -> str:
         "docs/ledger.md",
         "docs/report.md",
         "docs/planning.md",
+        "docs/start/table.md",
+        "docs/start/scikit-learn.md",
+        "docs/start/hospitals.md",
     ],
 )
 def test_examples_run(

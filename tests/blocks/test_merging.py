@@ -11,8 +11,7 @@ from privem.blocks.merging import alike, means_of, weights_of
 from privem.core import Scratch
 from privem.models.gaussian_mixture.density import GaussianLogDensity
 from privem.models.gaussian_mixture.model import Mixture
-from privem.models.gaussian_mixture.structure import groups_of, merged
-from privem.models.gaussian_mixture.structure import collapsed
+from privem.models.gaussian_mixture.structure import collapsed, groups_of, merged
 
 TYPES = ("full", "tied", "diag", "spherical")
 

@@ -1,6 +1,7 @@
 """Forecasts: what they say, and whether it is true on the records that they assume."""
 
 import json
+import pickle
 import statistics
 import warnings
 from dataclasses import replace
@@ -176,3 +177,11 @@ def test_a_picture_has_a_line_for_each_number_of_records():
     drawn = {line.get_label(): line for line in axes.lines}
     assert {"500 records", "2,000 records", "bounds alone", "one component"} == set(drawn)
     assert drawn["500 records"].get_xdata().tolist() == [0.5, 1.0]
+
+
+def test_a_picture_shows_itself_in_a_notebook_without_pyplot():
+    pytest.importorskip("matplotlib")
+    found = plan(KMeans(2, bounds=1.0), 500, 2, accuracy=None, rehearsals=1)
+    figure = found.plot(rows=[500], epsilons=[1.0])
+    assert figure._repr_png_().startswith(b"\x89PNG")
+    assert pickle.loads(pickle.dumps(figure))._repr_png_() == figure._repr_png_()

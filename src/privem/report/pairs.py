@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..files import write_whole
+from .picture import picture
 from .shapes import (
     COLOURS,
     FAINT,
@@ -216,8 +217,9 @@ def _entitle(axes: Axes, text: str) -> None:
 def _head(axes: Axes, text: str) -> None:
     """A line above a title; it may be wider than the panel, and takes no place from others."""
     up = (0, _PAD + _TITLE["fontsize"] * _TITLE["linespacing"])
-    how = {"xycoords": "axes fraction", "textcoords": "offset points", "annotation_clip": False}
-    axes.annotate(text, (0, 1), up, va="bottom", **how, **_TITLE).set_in_layout(False)
+    how: dict[str, Any] = {"xycoords": "axes fraction", "textcoords": "offset points"}
+    how |= _TITLE | {"annotation_clip": False, "va": "bottom"}
+    axes.annotate(text, (0, 1), up, **how).set_in_layout(False)
 
 
 def _name(figure: Figure, title: str, size: float = 16) -> None:
@@ -227,10 +229,10 @@ def _name(figure: Figure, title: str, size: float = 16) -> None:
 def new_figure(width: float, height: float, dpi: int) -> Figure:
     """An empty white figure, in inches; raises :class:`MissingExtra` without matplotlib."""
     try:
-        from matplotlib.figure import Figure
+        figure = picture()
     except ImportError:
         raise MissingExtra("matplotlib", "plot", "pictures") from None
-    return Figure(figsize=(width, height), dpi=dpi, facecolor="white")
+    return figure(figsize=(width, height), dpi=dpi, facecolor="white")
 
 
 def save_figure(figure: Figure, path: str | os.PathLike[str]) -> None:

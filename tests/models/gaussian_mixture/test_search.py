@@ -18,7 +18,8 @@ def groups(rng: np.random.Generator, n: int = 6000) -> np.ndarray:
 
 def sizes(model: GaussianMixture) -> list[int]:
     """How many numbers each iteration has released."""
-    return [each.groups[0].dimension for each in model.privacy_.releases if each.name.startswith("EM ")]
+    iterations = (each for each in model.privacy_.releases if each.name.startswith("EM "))
+    return [each.groups[0].dimension for each in iterations]
 
 
 def test_the_first_third_asks_of_twice_as_many_components() -> None:

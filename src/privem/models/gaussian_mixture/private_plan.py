@@ -251,8 +251,8 @@ class PrivateMixturePlan(Iterated):
         before, contested = em.iterations, self._contested and em.iterations > 1
         if contested:
             before -= max(1, int((1 - _BEFORE) * em.iterations))
-        begun, start = yield from given(searched(em, self.components))
-        estimate = yield from em.steps(start, range(begun, before))
+        begun, estimate = yield from given(searched(em, self.components))
+        estimate = yield from em.steps(estimate, range(begun, before))
         if contested:
             found, _ = self._finished(estimate, structure, overall)
             one = collapsed(found)
