@@ -6,7 +6,7 @@ export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 export PIP_BUILD_CONSTRAINT := $(CURDIR)/constraints.txt
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: demo test test-slow check wheel-check bench clean
+.PHONY: demo test test-slow check docs wheel-check bench clean
 
 demo: .venv/.installed-demo
 	$(BIN)/privem demo --out demo
@@ -14,13 +14,18 @@ demo: .venv/.installed-demo
 test: .venv/.installed-dev .venv/.installed-axe
 	$(BIN)/python -m pytest -q -n 2
 
-test-slow: .venv/.installed-dev
+test-slow: .venv/.installed-dev .venv/.installed-axe .venv/.installed-docs
 	$(BIN)/python -m pytest -q -m slow -n 2 --dist worksteal
 
 check: .venv/.installed-dev
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
+
+# The site, in build/site: its tutorials are run, and a warning is an error.
+docs: .venv/.installed-docs
+	$(BIN)/python -m sphinx -W --keep-going -q -c docs . build/site
+	@echo "The site is in build/site/index.html"
 
 # The wheel as users install it: no constraints, newest and lowest versions of its dependencies.
 wheel-check:
@@ -29,8 +34,12 @@ wheel-check:
 bench: .venv/.installed-dev
 	$(BIN)/python -m benchmarks
 
+.venv/.installed-docs: .venv/.installed-dev
+	$(BIN)/python -m pip install -q --group docs
+	touch $@
+
 clean:
-	rm -rf .venv demo
+	rm -rf .venv build demo
 
 .venv/.pip: constraints.txt
 	$(PYTHON) -m venv .venv

@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 from select import select
 from typing import Any
@@ -94,13 +95,13 @@ class Browser:
         """A command to the page."""
         return self._ask(method, self._session, **parameters)
 
-    def open(self, path: Path, size: tuple[int, int] = DESKTOP) -> None:
+    def open(self, path: Path, size: tuple[int, int] = DESKTOP, query: str = "") -> None:
         """Open a file in a window of this size."""
         width, height = size
         phone = {"width": width, "height": height, "mobile": width < 600, "deviceScaleFactor": 1}
         self.ask("Emulation.setDeviceMetricsOverride", **phone)
         self.events.clear()
-        self.ask("Page.navigate", url=path.resolve().as_uri())
+        self.ask("Page.navigate", url=path.resolve().as_uri() + query)
         while not any(event["method"] == "Page.loadEventFired" for event in self.events):
             self._message()
 
@@ -112,12 +113,30 @@ class Browser:
             raise RuntimeError(found["exceptionDetails"])
         return found["result"].get("value")
 
+    def wait_for(self, code: str, seconds: float = 30) -> None:
+        """Wait until an expression in the page is true."""
+        until = time.monotonic() + seconds
+        while not self.evaluate(code):
+            if time.monotonic() > until:
+                raise TimeoutError(code)
+            time.sleep(0.1)
+
     @property
     def complaints(self) -> list[str]:
         """What the page has written to its console, or failed at."""
+        return self._complaints(None)
+
+    @property
+    def errors(self) -> list[str]:
+        """Warnings, errors and failures; not what a page remarks."""
+        return self._complaints(("warning", "error"))
+
+    def _complaints(self, kinds: tuple[str, ...] | None) -> list[str]:
         found = []
         for event in self.events:
             match event["method"], event["params"]:
+                case "Runtime.consoleAPICalled", about if kinds and about["type"] not in kinds:
+                    continue
                 case "Runtime.consoleAPICalled" | "Runtime.exceptionThrown", about:
                     found.append(json.dumps(about))
                 case "Log.entryAdded", {"entry": entry}:
@@ -130,13 +149,14 @@ class Browser:
         sent = (e for e in self.events if e["method"] == "Network.requestWillBeSent")
         return [event["params"]["request"]["url"] for event in sent]
 
-    def axe(self) -> list[str]:
-        """What axe-core finds wrong with the page."""
+    def axe(self, *, serious: bool = False) -> list[str]:
+        """What axe-core finds wrong with the page, or what of it is serious."""
         self.evaluate(AXE.read_text("utf-8") + ";0")
         found = self.evaluate("axe.run(document).then(r => r.violations)")
         return [
             f"{each['id']}: {each['help']}: {[node['html'][:200] for node in each['nodes'][:3]]}"
             for each in found
+            if not serious or each["impact"] in ("serious", "critical")
         ]
 
     def screenshot(self, path: Path) -> None:

@@ -107,10 +107,10 @@ class FactorAnalysis(
         w, zero if there is no background.
     n_iter_ : int
     privacy_, bounds_ : private fits only
+        The statement, and the bounds used.
     outside_ : float
         Private fits without given bounds only: at most that share of the records lies outside of
         what was found, in any column.
-        The statement, and the bounds used.
     structure_ : {"full"}, private fits only
     n_features_in_, feature_names_in_ : as in scikit-learn
     feature_types_in_ : list of str, the declared type of each column

@@ -87,10 +87,10 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, St
     cluster_centers_ : ndarray of shape (n_clusters, n_features)
     n_iter_ : int
     privacy_, bounds_ : private fits only
+        The statement, and the bounds used.
     outside_ : float
         Private fits without given bounds only: at most that share of the records lies outside of
         what was found, in any column.
-        The statement, and the bounds used.
     structure_ : {"full", "grid"}
         Private fits only: ``"grid"`` if centres come from the noisy grid of the start alone,
         because iterations would only move noise.

@@ -82,11 +82,11 @@ class PoissonMixture(
         The expected count of each column in each component.
     n_iter_ : int
     privacy_, bounds_, structure_ : private fits only
+        The statement; the bounds used; ``"single"`` where the noise drowns any mixture, else
+        ``"full"``.
     outside_ : float
         Private fits without given bounds only: at most that share of the records lies outside of
         what was found, in any column.
-        The statement; the bounds used; ``"single"`` where the noise drowns any mixture, else
-        ``"full"``.
     converged_, lower_bound_ : exact fits only
     n_features_in_, feature_names_in_ : as in scikit-learn
     feature_types_in_ : list of str, the declared type of each feature

@@ -257,7 +257,7 @@ class SymmetricRegressionMixture(TargetDensity, SymmetricEstimator):
     _target: ClassVar[bool] = True
 
     def predict(self, X: Any) -> Array:
-        """<coef_, x>: what y is where z = 1; where z = -1 it is the negative of that."""
+        """``<coef_, x>``: what y is where z = 1; where z = -1 it is the negative of that."""
         # Row by row and not as a product: the same record gives the same number in any company.
         return np.asarray(self._all(X, lambda b, s: np.sum(b.X * self.coef_, axis=1)))
 
