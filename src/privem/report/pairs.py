@@ -107,9 +107,9 @@ def draw_pairs(
     headings = [f"{rows:,} records, and {fitted}", f"{drawn:,} records drawn from {_kind(model)}"]
     for heading, panels in zip(headings, grid, strict=True):
         for axes, (x, y) in zip(panels, pairs, strict=True):
-            # What the row shows stands over its first panel; what a panel shows, over each.
-            above = heading if axes is panels[0] else ""
-            _entitle(axes, f"{above}\n{_short(names.get(y, y))} by {_short(names.get(x, x))}")
+            # The first line is for what the row shows, which stands over its first panel alone.
+            _entitle(axes, f"\n{_short(names.get(y, y))} by {_short(names.get(x, x))}")
+        _head(panels[0], heading)
     _key(figure, shapes)
     if title:
         _name(figure, title)
@@ -189,8 +189,19 @@ def _panels(rows: int, columns: int, shared: bool) -> tuple[Figure, Any]:
     return figure, figure.subplots(rows, columns, sharex=share, sharey=share, squeeze=False)
 
 
+_TITLE: dict[str, Any] = {"fontsize": 12.5, "color": INK, "linespacing": 1.5}
+_PAD = 8
+
+
 def _entitle(axes: Axes, text: str) -> None:
-    axes.set_title(text, loc="left", fontsize=12.5, color=INK, pad=8, linespacing=1.5)
+    axes.set_title(text, loc="left", pad=_PAD, **_TITLE)
+
+
+def _head(axes: Axes, text: str) -> None:
+    """A line above a title; it may be wider than the panel, and takes no place from others."""
+    up = (0, _PAD + _TITLE["fontsize"] * _TITLE["linespacing"])
+    how = {"xycoords": "axes fraction", "textcoords": "offset points", "annotation_clip": False}
+    axes.annotate(text, (0, 1), up, va="bottom", **how, **_TITLE).set_in_layout(False)
 
 
 def _name(figure: Figure, title: str, size: float = 16) -> None:
