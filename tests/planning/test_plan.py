@@ -142,7 +142,7 @@ def test_a_structure_that_is_lost_is_noise():
     ("arguments", "words"),
     [
         ({"estimator": GaussianMixture(3, epsilon=None), "features": 2}, "nothing to forecast"),
-        ({"estimator": GaussianMixture(3)}, "how many columns"),
+        ({"estimator": GaussianMixture(3)}, "many columns there are"),
         ({"estimator": GaussianMixture(0), "features": 2}, "n_components"),
         ({"estimator": GaussianMixture(1), "features": 2, "rows": 0}, "rows"),
         ({"estimator": GaussianMixture(1), "features": 2, "accuracy": -1}, "accuracy"),
@@ -168,6 +168,13 @@ def test_a_schema_says_its_columns():
     found = plan(privem.TableMixture(schema=schema), 5000, accuracy=None)
     assert found.features == 4
     assert found.useless is None
+
+
+def test_bounds_by_name_say_how_many_columns():
+    found = plan(KMeans(2, bounds={"a": (0, 9), "b": (1, 5)}), 500, accuracy=None, rehearsals=1)
+    assert found.features == 2
+    with pytest.raises(ValueError, match="knows of 2 columns"):
+        plan(KMeans(2, bounds={"a": (0, 9), "b": (1, 5)}), 500, 3)
 
 
 def test_a_picture_has_a_line_for_each_number_of_records():

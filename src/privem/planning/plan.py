@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from sklearn.utils import check_random_state
@@ -47,7 +47,8 @@ def plan(
     rows : int
         About how many records there are; persons, if a fit with ``groups=`` is planned.
     features : int, optional
-        How many columns. Not needed where ``schema`` or ``categories`` of the estimator says.
+        How many columns. Not needed where ``schema``, ``categories`` or ``bounds`` by name of the
+        estimator say.
     accuracy : float or None, default=0.1
         The loss that is wanted, in the unit of the forecast: how much epsilon, or how many rows, it
         needs. ``None``: do not look for it.
@@ -154,14 +155,15 @@ def _declared(estimator: Any) -> Declaration:
 
 def _features(declared: Declaration, estimator: Any, given: int | None) -> int:
     """How many columns."""
-    known = None
+    bounds = getattr(estimator, "bounds", None)
+    known = len(bounds) if isinstance(bounds, Mapping) else None  # by name: each column has some
     if declared.schema and estimator.schema is not None and not isinstance(estimator.schema, tuple):
         known = len(Schema.of(estimator.schema).columns)
     if declared.categories and estimator.categories is not None:
         lists = [part for part in estimator.categories if not isinstance(part, str)]
         known = len(lists) if lists and all(hasattr(part, "__len__") for part in lists) else None
     if given is None and known is None:
-        raise ValueError("features says how many columns there are")
+        raise ValueError("features= says how many columns there are, or bounds= by column name")
     if given is not None and known is not None and given != known:
         raise ValueError(f"features={given}, but the estimator knows of {known} columns")
     return check_int("features", known if given is None else given, 1)
