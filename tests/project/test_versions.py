@@ -116,3 +116,16 @@ def test_hooks_use_pinned_tools(root, pyproject, pinned):
                 assert hook["language"] == "python"
                 for need in map(Requirement, hook["additional_dependencies"]):
                     assert [bound.operator for bound in need.specifier] == ["=="]
+
+
+def test_badges_are_true(pyproject, root):
+    words = re.findall(r"<text[^>]*>([^<]+)<", (root / "docs" / "badges.svg").read_text("utf-8"))
+    badges = dict(zip(words[::2], words[1::2], strict=True))
+    known = pyproject["project"]["classifiers"]
+    pythons = re.findall(r"Python :: (3\.\d+)", " ".join(known))
+    status = next(each for each in known if each.startswith("Development Status"))
+    assert badges == {
+        "Python": " | ".join(pythons),
+        "licence": pyproject["project"]["license"],
+        "status": status.rpartition(" - ")[2].lower(),
+    }
