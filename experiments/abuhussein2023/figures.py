@@ -210,7 +210,7 @@ def leak(rows: Rows) -> Any:
         "FEM: server": of(cell="each_alone"),
         "PPEM: server\n+ a client": of(cell="with_the_key"),
         f"PPEM: other\nclient, {most} records": of(attacker=attacks.ATTACKERS[1], m=most),
-        "PPEM: likelihoods": of(cell="by_likelihood", m=1),
+        "PPEM:\nlikelihoods": of(cell="by_likelihood", m=1),
         "exact model": of(protocol="ppem", epsilon=None),
         "private model": of(**private),
         "a mere guess": rows.where(**private).of("guess"),

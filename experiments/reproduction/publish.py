@@ -98,11 +98,20 @@ def filled(readme: str, paper: Paper) -> str:
         ]
         lines += _lines(paper, key, named=False)
         if found is not None:
+            lines += _table(found.get("table", []))
             lines += ["", _fine_print(found)]
         return "\n".join([*lines, "<!-- end -->"])
 
     names = "|".join(map(re.escape, paper.expected["claims"]))
     return re.sub(rf"<!-- ({names}) -->\n.*?<!-- end -->", section, readme, flags=re.DOTALL)
+
+
+def _table(lines: Sequence[Sequence[str]]) -> list[str]:
+    """Lines of text, of which the first is the head, after an empty line."""
+    if not lines:
+        return []
+    head, *rest = (f"| {' | '.join(line)} |" for line in lines)
+    return ["", head, "|" + "---|" * len(lines[0]), *rest]
 
 
 def _fine_print(found: dict[str, Any]) -> str:
