@@ -180,8 +180,10 @@ def fig7and8(rows: Rows) -> Any:
     cases = [(4700, 2, 2), (5700, 4, 10)]
     figure, both = panels([f"n = {n:,}, {c} clients" for n, _, c in cases])
     for axes, (n, k, clients) in zip(both, cases, strict=True):
+        row = rows.where(n=n, k=k, clients=clients, draw=0)[0]
+        axes.set_title(f"n = {n:,}, {clients} clients, {row['iterations']} iterations")
         X, truth = fits.clusters(n, k, 0)
-        points(axes, X, rows.where(n=n, k=k, clients=clients, draw=0)[0])
+        points(axes, X, row)
         axes.plot(*truth["means"].T, "D", color="white", markeredgecolor=BLACK, label="true centre")
         axes.plot([], [], color=BLACK, label="PPEM, two standard deviations")
         axes.set(xlabel="$x_1$", ylabel="$x_2$")

@@ -185,10 +185,9 @@ def found_judge(rows: Rows) -> dict[str, Finding]:
             most,
             f"in {good} of {len(part)} draws; log-likelihood of a record below that under the "
             f"truth by {spread(part.of('excess'))}",
-            "EM from one random start ends in a local optimum in the other draws, with and "
-            "without encryption."
-            if good < len(part)
-            else "EM finds them from any start.",
+            "Of EM without encryption, to its end; PPEM was run for at most "
+            f"{part[0]['rounds']} iterations, and is the same so far."
+            + (" In the other draws EM ends in a local optimum." if good < len(part) else ""),
             len(part),
         )
 
