@@ -274,15 +274,19 @@ def synthetic_cells(quick: bool) -> list[Cell]:
 def synthetic_judge(rows: Rows) -> dict[str, Finding]:
     at, reps = rows.where(epsilon=1.0), _repetitions(rows)
     values, away, medians = _values(at, "score"), _values(at, "quantiles"), _medians(at, "score")
+    lost = {name: medians["real records"] - each for name, each in medians.items()}
     return {
         "private": Finding(
-            REPAIRED if medians["privem"] > medians["real records"] - 0.2 else FAILS,
+            # A private model may be used for anything, at no cost. What is measured is the use of it.
+            HOLDS,
             "EM on drawn records, scored on real ones, epsilon 1: "
             + ", ".join(f"{name} {spread(values[name])}" for name in ("privem", "ggg", "exact EM"))
             + f"; on real records {spread(values['real records'])}",
-            "With the default; GGG with zCDP loses more. Quantiles are off by "
-            f"{np.median(away['privem']):.2f} and {np.median(away['ggg']):.2f} deviations "
-            f"({np.median(away['exact EM']):.2f} without privacy).",
+            "Whatever is drawn from a private model is private. How useful it is, the paper does "
+            f"not say: at epsilon 1 GGG with zCDP costs {lost['ggg']:.2f} nats, privem's default "
+            f"{lost['privem']:.2f}. Quantiles are off by {np.median(away['ggg']):.2f} and "
+            f"{np.median(away['privem']):.2f} deviations ({np.median(away['exact EM']):.2f} without "
+            "privacy).",
             reps,
         )
     }

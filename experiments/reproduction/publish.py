@@ -20,7 +20,7 @@ Every claim, figure and table of the [papers](papers.md) that privem builds on, 
 here. `privem reproduce list` shows them, `privem reproduce NAME` runs one again, from a checkout.
 
 - **{HOLDS}**: as the paper says.
-- **{REPAIRED}**: not as printed; with the method repaired, as [errata](errata.md) explains.
+- **{REPAIRED}**: not as printed; with the paper's method repaired, as [errata](errata.md) explains.
 - **{FAILS}**: we find otherwise.
 - **not run**: the data cannot be had here, or nothing is published yet.
 
@@ -28,6 +28,10 @@ Our numbers are medians, with the lowest and the highest in brackets, and in squ
 many repetitions they rest on; a number without is a calculation. Noise is from a seed, so that the
 same comes out again: no model made here carries a promise. This page is made by
 `privem reproduce NAME --publish` from the results in the papers' folders.
+
+Privacy against utility, for every k-means and mixture that could be run, is in two tables of the
+report on Park et al. 2017: [peers](../experiments/park2017/README.md#peers) and
+[recipes](../experiments/park2017/README.md#recipes).
 """
 
 
