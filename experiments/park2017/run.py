@@ -277,7 +277,7 @@ def synthetic_judge(rows: Rows) -> dict[str, Finding]:
     lost = {name: medians["real records"] - each for name, each in medians.items()}
     return {
         "private": Finding(
-            # A private model may be used for anything, at no cost. What is measured is the use of it.
+            # What is computed from a private model is private. How useful it is, is measured.
             HOLDS,
             "EM on drawn records, scored on real ones, epsilon 1: "
             + ", ".join(f"{name} {spread(values[name])}" for name in ("privem", "ggg", "exact EM"))
@@ -285,8 +285,8 @@ def synthetic_judge(rows: Rows) -> dict[str, Finding]:
             "Whatever is drawn from a private model is private. How useful it is, the paper does "
             f"not say: at epsilon 1 GGG with zCDP costs {lost['ggg']:.2f} nats, privem's default "
             f"{lost['privem']:.2f}. Quantiles are off by {np.median(away['ggg']):.2f} and "
-            f"{np.median(away['privem']):.2f} deviations ({np.median(away['exact EM']):.2f} without "
-            "privacy).",
+            f"{np.median(away['privem']):.2f} deviations "
+            f"({np.median(away['exact EM']):.2f} without privacy).",
             reps,
         )
     }
