@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 from reproduction import Rows
-from reproduction.pictures import BLACK, LOOKS, legend, line, panels
+from reproduction.pictures import BLACK, LOOKS, legend, line, logarithmic, panels
 
 from privem import GaussianMixture
 
@@ -244,8 +244,9 @@ def cost(rows: Rows) -> Any:
         line(size, part, "clients", "kB", label, looks[name])
     time.axhline(1, color=LOOKS["exact EM"][0], linestyle=":")
     time.set(yscale="log", xlabel="clients", ylabel="CPU time over FEM's")
-    size.set(yscale="log", xlabel="clients", ylabel="kB per client and iteration")
+    size.set(yscale="log", xlabel="clients", ylabel="kB per client\nand iteration")
     for axes in (time, size):
+        logarithmic(axes)
         axes.set_xticks([2, 6, 10])
     legend(figure, [time, size], columns=2)
     return figure
@@ -276,6 +277,7 @@ def ours(rows: Rows) -> Any:
     budget.set_xticks([0.3, 1, 3], ["0.3", "1", "3"])
     budget.minorticks_off()
     for axes in (records, budget):
+        logarithmic(axes)
         axes.set_ylabel("nats below the truth")
     legend(figure, [records], columns=2)
     return figure
