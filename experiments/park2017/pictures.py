@@ -133,7 +133,7 @@ def synthetic_picture(rows: Rows) -> Any:
 def mixtures_picture(rows: Rows) -> Any:
     """All recipes on every data set."""
     names = [name for name, _ in rows.groups("data")]
-    figure, found = panels(names, across=3)
+    figure, found = panels(names)
     shown = {
         "privem": ("privem", "privem"),
         "privem, nothing given": ("privem, nothing given", "clipped"),
@@ -153,9 +153,10 @@ def mixtures_picture(rows: Rows) -> Any:
         _ticks(axes, (0.1, 0.5, 1.0, 4.0))
         best = float(np.median(part.where(method="exact EM").of("score")))
         gap = best - float(np.median(single.of("score")))
-        axes.set(xlabel="epsilon", ylim=(best - 2.2 * gap, best + 0.35 * gap))
-    found[0].set_ylabel(_SCORE)
-    legend(figure, found, 4 if len(found) > 1 else 1)
+        axes.set(xlabel="epsilon at delta 1e-4", ylim=(best - 2.2 * gap, best + 0.35 * gap))
+    for axes in found[::2]:
+        axes.set_ylabel(_SCORE)
+    legend(figure, found, 2 if len(found) > 1 else 1)
     return figure
 
 
