@@ -129,10 +129,11 @@ def _lines(paper: Paper, key: str, named: bool) -> Iterator[str]:
     told, found = paper.expected["claims"][key], published(paper, key)
     for name, statement in told["statements"].items():
         cells = [statement["says"], statement.get("paper", "")]
-        if found is None:
-            cells += ["", "not run", told.get("missing", "")]
+        finding = None if found is None else found["findings"].get(name)
+        if finding is None:
+            later = "a statement that is newer than the last run"
+            cells += ["", "not run", told.get("missing", "") if found is None else later]
         else:
-            finding = found["findings"][name]
             count = finding["repetitions"]
             ours = finding["ours"] + (f" [{count}]" if count else "")
             cells += [ours, f"**{finding['verdict']}**", finding["reason"]]

@@ -270,6 +270,19 @@ def test_publishing_writes_page_report_and_results(toy, tmp_path):
     assert (tmp_path / "docs" / "reproduction.md").read_text() == both
 
 
+def test_a_statement_that_is_newer_than_the_published_run_is_not_run(toy, tmp_path):
+    run("toy2020-table1", "--out", "o", "--publish")
+    expected = json.loads((toy / "expected.json").read_text())
+    statements = expected["claims"]["table1"]["statements"]
+    statements["zero"] = {"says": "no and none", "paper": "0"}
+    (toy / "expected.json").write_text(json.dumps(expected))
+    forget()
+    run("list", "--publish")
+    page = (tmp_path / "docs" / "reproduction.md").read_text()
+    assert "| one and one | 2 | 2 | **holds** |" in page
+    assert "| no and none | 0 |  | not run | a statement that is newer than the last run |" in page
+
+
 def test_what_failed_is_not_published(toy, tmp_path, monkeypatch):
     run("toy2020-fig1", "--out", "o", "--jobs", 1)
     text = (toy / "run.py").read_text()
