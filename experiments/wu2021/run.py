@@ -232,8 +232,8 @@ def fig3_judge(rows: Rows) -> dict[str, Finding]:
     ends = {m: [best(at.where(method=m)).of("error") for at in (low, high)] for m in versions}
     exact = [float(np.median(best(at.where(method="exact EM")).of("error"))) for at in (low, high)]
     ours = "; ".join(
-        f"{NAMES[m][0]}: {spread(few / exact[0], '.2g')} times the error of exact EM at d = 10, "
-        f"{spread(much / exact[1], '.2g')} times at d = 100"
+        f"{NAMES[m][0]}: {spread(few / exact[0], '.3g')} times the error of exact EM at d = 10, "
+        f"{spread(much / exact[1], '.3g')} times at d = 100"
         for m, (few, much) in ends.items()
     )
     # As near to exact EM as in low dimension, and nearer to the truth than an estimate of zero.
