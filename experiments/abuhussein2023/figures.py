@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 from reproduction import Rows
-from reproduction.pictures import BLACK, LOOKS, legend, line, panels
+from reproduction.pictures import BLACK, LOOKS, legend, line, logarithmic, panels
 
 from privem import GaussianMixture
 
@@ -180,8 +180,10 @@ def fig7and8(rows: Rows) -> Any:
     cases = [(4700, 2, 2), (5700, 4, 10)]
     figure, both = panels([f"n = {n:,}, {c} clients" for n, _, c in cases])
     for axes, (n, k, clients) in zip(both, cases, strict=True):
+        row = rows.where(n=n, k=k, clients=clients, draw=0)[0]
+        axes.set_title(f"n = {n:,}, {clients} clients, {row['iterations']} iterations")
         X, truth = fits.clusters(n, k, 0)
-        points(axes, X, rows.where(n=n, k=k, clients=clients, draw=0)[0])
+        points(axes, X, row)
         axes.plot(*truth["means"].T, "D", color="white", markeredgecolor=BLACK, label="true centre")
         axes.plot([], [], color=BLACK, label="PPEM, two standard deviations")
         axes.set(xlabel="$x_1$", ylabel="$x_2$")
@@ -210,7 +212,7 @@ def leak(rows: Rows) -> Any:
         "FEM: server": of(cell="each_alone"),
         "PPEM: server\n+ a client": of(cell="with_the_key"),
         f"PPEM: other\nclient, {most} records": of(attacker=attacks.ATTACKERS[1], m=most),
-        "PPEM: likelihoods": of(cell="by_likelihood", m=1),
+        "PPEM:\nlikelihoods": of(cell="by_likelihood", m=1),
         "exact model": of(protocol="ppem", epsilon=None),
         "private model": of(**private),
         "a mere guess": rows.where(**private).of("guess"),
@@ -242,8 +244,9 @@ def cost(rows: Rows) -> Any:
         line(size, part, "clients", "kB", label, looks[name])
     time.axhline(1, color=LOOKS["exact EM"][0], linestyle=":")
     time.set(yscale="log", xlabel="clients", ylabel="CPU time over FEM's")
-    size.set(yscale="log", xlabel="clients", ylabel="kB per client and iteration")
+    size.set(yscale="log", xlabel="clients", ylabel="kB per client\nand iteration")
     for axes in (time, size):
+        logarithmic(axes)
         axes.set_xticks([2, 6, 10])
     legend(figure, [time, size], columns=2)
     return figure
@@ -274,6 +277,7 @@ def ours(rows: Rows) -> Any:
     budget.set_xticks([0.3, 1, 3], ["0.3", "1", "3"])
     budget.minorticks_off()
     for axes in (records, budget):
+        logarithmic(axes)
         axes.set_ylabel("nats below the truth")
     legend(figure, [records], columns=2)
     return figure

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 from reproduction import Rows
-from reproduction.pictures import LOOKS, legend, line, panels
+from reproduction.pictures import LOOKS, legend, line, logarithmic, panels
 
 from .leaks import ALONE, people
 from .mixtures import NOMINAL, SPENT
@@ -23,8 +23,8 @@ def _ticks(axes: Any, values: tuple[float, ...]) -> None:
 
 def fig1_picture(rows: Rows) -> Any:
     """Means, with circles of two deviations, of the first repetition."""
-    shown = (("exact EM", 1), ("privem", 1), ("privem", 50))
-    figure, found = panels([f"{m}, n = {104 * t:,}" for m, t in shown], across=3)
+    shown = (("exact EM", 1), ("as printed", 1), ("privem", 1), ("privem", 50))
+    figure, found = panels([f"{m}, n = {104 * t:,}" for m, t in shown])
     for axes, (method, times) in zip(found, shown, strict=True):
         X = people(times, True, seed=0)
         axes.plot(X[:, 1], X[:, 0], ".", color="#b5b5b5", markersize=3, label="people")
@@ -53,14 +53,17 @@ def fig1_picture(rows: Rows) -> Any:
             ALONE[1],
             ALONE[0],
             "*",
-            color=LOOKS["as printed"][0],
-            markersize=13,
+            color="black",
+            markersize=15,
             markerfacecolor="none",
             label="the one person",
         )
-        axes.set(xlim=(5.5, 12), ylim=(46.5, 53), xlabel="longitude (degrees)")
-    found[0].set_ylabel("latitude (degrees)")
-    legend(figure, found, 4)
+        axes.set(xlim=(4.5, 12), ylim=(46, 53.5))
+    for axes in found[2:]:
+        axes.set_xlabel("longitude (degrees)")
+    for axes in found[::2]:
+        axes.set_ylabel("latitude (degrees)")
+    legend(figure, found)
     return figure
 
 
@@ -100,7 +103,7 @@ def fig3_picture(rows: Rows) -> Any:
     line(right, rows.where(method="exact"), "spent", "nicv", "exact", "exact EM")
     for method, look in spent_looks.items():
         line(right, rows.where(method=f"{method}, spent"), "spent", "nicv", method, look)
-    left.set_yscale("log")
+    logarithmic(left)
     _ticks(left, (0.01, 0.1, 1.0))
     _ticks(right, (0.5, 1.0, 2.0, 5.0))
     left.set(xlabel="the paper's budget", ylabel="NICV (box [-1, 1]²)")

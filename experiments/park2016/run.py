@@ -117,8 +117,9 @@ def fig2_judge(rows: Rows) -> dict[str, Finding]:
         "budget": Finding(
             FAILS,
             f"CDP {SPENT:.2f}, advanced {ADVANCED_SPENT:.2f}, at delta {FIGURE_2_DELTA:g}",
-            "The two curves share a number, not a promise: the budget of CDP is rho of zCDP. "
-            "Both are told as if Gamma noise were Laplace noise.",
+            "The paper says which budget is of which kind. As (epsilon, 0.01)-DP they are these "
+            "two: the budget of CDP is rho of zCDP. Both are told as if Gamma noise were Laplace "
+            "noise.",
             None,
         ),
         "less-data": Finding(

@@ -24,6 +24,8 @@ LLOYD = {
     "DPLloyd zCDP, packed": ("zcdp", True),
     "DPLloyd zCDP, private start": ("zcdp", False),
 }
+# The papers' own, repaired: Laplace noise (CDPlap of 2016, theirs of 2017) and Gaussian (CDPgau).
+PARK = {"Park et al., Laplace, packed": "ll", "Park et al., Gaussian, packed": "gg"}
 Array = np.ndarray
 Row = dict[str, Any]
 
@@ -126,7 +128,7 @@ def best(data: str) -> Row:
 
 
 def rivals(data: str, epsilon: float, repetition: int) -> list[Row]:
-    """The default and DPLloyd, add-remove, on all records, as diffprivlib_run.py has it."""
+    """The default, DPLloyd, and the papers', add-remove, on all records, as diffprivlib_run.py."""
     X, k = clustered(data)
     budget: Row = {
         "epsilon": epsilon,
@@ -136,13 +138,21 @@ def rivals(data: str, epsilon: float, repetition: int) -> list[Row]:
         "random_state": repetition,
     }
     models = {"privem": KMeans(k, **budget)}
+    packed_start: Row = {"init": packing(k, X.shape[1], repetition)}
     for name, (accountant, packed) in LLOYD.items():
-        start: Row = {"init": packing(k, X.shape[1], repetition)} if packed else {}
+        start = packed_start if packed else {}
         models[name] = KMeans(
             k, mechanism="dplloyd", accountant=accountant, n_iter=ROUNDS, **start, **budget
         )
-    found = {name: model.fit(X).cluster_centers_ for name, model in models.items()}
-    return [{"method": name, "nicv": nicv(X, centres)} for name, centres in found.items()]
+    for name, mechanism in PARK.items():
+        models[name] = KMeans(
+            k, mechanism=mechanism, accountant="zcdp", n_iter=ROUNDS, **packed_start, **budget
+        )
+    found = []
+    for name, model in models.items():
+        centres = model.fit(X).cluster_centers_
+        found.append({"method": name, "nicv": nicv(X, centres), "spent": model.spent_})
+    return found
 
 
 def diffprivlib(data: str, epsilon: float) -> list[Row]:

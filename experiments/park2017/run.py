@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from reproduction import FAILS, HOLDS, REPAIRED, Cell, Claim, Finding, Rows, grid, spread
 
-from .clusters import LLOYD, best, diffprivlib, figure_4, figure_4_longer, rivals
+from .clusters import best, diffprivlib, figure_4, figure_4_longer, rivals
 from .data import CLUSTERED
 from .factors import exact_faces, needed, printed_faces, sizes
 from .mixtures import (
@@ -93,7 +93,8 @@ def fig2_judge(rows: Rows) -> dict[str, Finding]:
         "recipes": Finding(
             HOLDS if all(m["ggg zCDP"] > m["llg zCDP"] for m in wins.values()) else FAILS,
             f"epsilon 1, zCDP: GGG {spread(values['ggg zCDP'])}, LLG {spread(values['llg zCDP'])}",
-            "Laplace noise on a mean costs sqrt(d) more, and d is 100.",
+            "Laplace noise on a mean costs sqrt(d) more, and d is 100. Most of the loss is of the "
+            "covariances, which both release with Gaussian noise.",
             reps,
         ),
         "moments": Finding(
@@ -143,7 +144,7 @@ def fig3_judge(rows: Rows) -> dict[str, Finding]:
         )
         for kind in ("printed", "ggg")
     }
-    near = medians["ggg zCDP"] > medians["one Gaussian"]
+    near = {m: medians[f"{m} zCDP"] > medians["one Gaussian"] for m in ("printed", "ggg")}
     least = min(row["epsilon"] for row in rows)
     low = _values(rows.where(epsilon=least), "score")
     return {
@@ -154,7 +155,7 @@ def fig3_judge(rows: Rows) -> dict[str, Finding]:
             reps,
         ),
         "useful": Finding(
-            REPAIRED if near else FAILS,
+            HOLDS if near["printed"] else REPAIRED if near["ggg"] else FAILS,
             f"epsilon 4, zCDP: printed {spread(values['printed zCDP'])}, repaired "
             f"{spread(values['ggg zCDP'])}; one Gaussian {spread(values['one Gaussian'])}, exact "
             f"EM {spread(values['exact EM'])}",
@@ -274,14 +275,18 @@ def synthetic_cells(quick: bool) -> list[Cell]:
 def synthetic_judge(rows: Rows) -> dict[str, Finding]:
     at, reps = rows.where(epsilon=1.0), _repetitions(rows)
     values, away, medians = _values(at, "score"), _values(at, "quantiles"), _medians(at, "score")
+    lost = {name: medians["real records"] - each for name, each in medians.items()}
     return {
         "private": Finding(
-            REPAIRED if medians["privem"] > medians["real records"] - 0.2 else FAILS,
+            # What is computed from a private model is private. How useful it is, is measured.
+            HOLDS,
             "EM on drawn records, scored on real ones, epsilon 1: "
             + ", ".join(f"{name} {spread(values[name])}" for name in ("privem", "ggg", "exact EM"))
             + f"; on real records {spread(values['real records'])}",
-            "With the default; GGG with zCDP loses more. Quantiles are off by "
-            f"{np.median(away['privem']):.2f} and {np.median(away['ggg']):.2f} deviations "
+            "Whatever is drawn from a private model is private. How useful it is, the paper does "
+            f"not say: at epsilon 1 GGG with zCDP costs {lost['ggg']:.2f} nats, privem's default "
+            f"{lost['privem']:.2f}. Quantiles are off by {np.median(away['ggg']):.2f} and "
+            f"{np.median(away['privem']):.2f} deviations "
             f"({np.median(away['exact EM']):.2f} without privacy).",
             reps,
         )
@@ -346,31 +351,59 @@ def peers_cells(quick: bool) -> list[Cell]:
 
 def peers_judge(rows: Rows) -> dict[str, Finding]:
     found = {}
-    for name in CLUSTERED:
-        part = rows.where(data=name)
-        if not part:
-            found[name] = Finding(HOLDS, "not in the quick run", "", None)
-            continue
-        told, good = [], []
-        for epsilon in (0.1, 1.0):
-            values = _values(part.where(epsilon=epsilon), "nicv")
-            medians = {method: float(np.median(v)) for method, v in values.items() if len(v)}
-            lloyd = min(LLOYD, key=lambda method: medians[method])
-            good.append(medians["privem"] < min(v for m, v in medians.items() if m != "privem"))
-            told.append(
-                f"epsilon {epsilon:g}: privem {spread(values['privem'])}, {lloyd} (best of "
-                f"{len(LLOYD)}) {spread(values[lloyd])}, diffprivlib "
-                + (spread(values["diffprivlib"]) if "diffprivlib" in values else "not kept")
-            )
+    for name, part in rows.groups("data"):
+        told, ahead = [], []
         exact_value = part.where(method="scikit-learn").of("nicv")[0]
+        shares = Rows(row for row in part if "spent" in row)
+        spent = shares.of("spent") / shares.of("epsilon")
+        if spent.max() > 1 + 1e-9:
+            raise ValueError(f"a method spends {spent.max():g} times the epsilon of its row")
+        for epsilon in sorted({row["epsilon"] for row in shares}):
+            values = _values(part.where(epsilon=epsilon), "nicv")
+            medians = _medians(part.where(epsilon=epsilon), "nicv")
+            others = {m: v for m, v in medians.items() if m != "privem"}
+            ahead.append(medians["privem"] < min(others.values()))
+            if epsilon in (0.1, 1.0):
+                near = min(others, key=lambda method: others[method])
+                told.append(
+                    f"epsilon {epsilon:g}: privem {spread(values['privem'])}, the next best "
+                    f"({near}) {spread(values[near])}"
+                )
         found[name] = Finding(
-            HOLDS if all(good) else FAILS,
+            HOLDS if all(ahead) else FAILS,
             f"scikit-learn {exact_value:.3g}; " + "; ".join(told),
-            "Each at the epsilon it really spends, at delta 1e-4; diffprivlib at the least "
-            "that can be defended.",
+            f"Ahead in {sum(ahead)} of {len(ahead)} budgets, by the median. All but diffprivlib "
+            f"spend {spent.min():.1%} to {spent.max():.1%} of epsilon at delta 1e-4, and "
+            "diffprivlib that much at the least that can be defended.",
             _repetitions(part.where(method="privem")),
         )
     return found
+
+
+def by_budget(rows: Rows, name: str, form: str) -> list[list[str]]:
+    """A table: every method on every data set, in a column for each budget."""
+    budgets = sorted({row["epsilon"] for row in rows if row.get("epsilon") is not None})
+    lines = [["data", "method", *(f"epsilon {each:g}" for each in budgets), "not private"]]
+    for data, part in rows.groups("data"):
+        for method, of_method in part.groups("method"):
+            at = [of_method.where(epsilon=each).of(name) for each in budgets]
+            plain = Rows(row for row in of_method if row.get("epsilon") is None).of(name)
+            lines.append([data, method, *(_cell(each, form) for each in [*at, plain])])
+    return lines
+
+
+def _cell(values: np.ndarray, form: str) -> str:
+    return spread(values, form) if len(values) > 1 else "".join(f"{v:{form}}" for v in values)
+
+
+def peers_table(rows: Rows) -> list[list[str]]:
+    """NICV."""
+    return by_budget(rows, "nicv", ".3g")
+
+
+def mixtures_table(rows: Rows) -> list[list[str]]:
+    """Held-out log-likelihoods."""
+    return by_budget(rows, "score", ".2f")
 
 
 CLAIMS = {
@@ -379,6 +412,6 @@ CLAIMS = {
     "fig4": Claim(fig4_cells, fig4_judge, fig4_picture),
     "fig5": Claim(fig5_cells, fig5_judge, fig5_picture),
     "synthetic": Claim(synthetic_cells, synthetic_judge, synthetic_picture),
-    "mixtures": Claim(mixtures_cells, mixtures_judge, mixtures_picture),
-    "peers": Claim(peers_cells, peers_judge, peers_picture),
+    "mixtures": Claim(mixtures_cells, mixtures_judge, mixtures_picture, mixtures_table),
+    "peers": Claim(peers_cells, peers_judge, peers_picture, peers_table),
 }

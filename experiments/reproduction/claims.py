@@ -122,14 +122,18 @@ class Claim:
     cells : callable
         ``cells(quick)``: the work. Cells of several claims that are the same are done once.
     judge : callable
-        ``judge(rows)``: a :class:`Finding` for each statement that expected.json has of this claim.
+        ``judge(rows)``: a :class:`Finding` for each statement that expected.json has of this claim;
+        of a quick run, for those that its cells are about.
     draw : callable, optional
         ``draw(rows)``: a matplotlib figure (:mod:`reproduction.pictures`).
+    table : callable, optional
+        ``table(rows)``: lines of text for a table in the report, the first of them its head.
     """
 
     cells: Callable[[bool], list[Cell]]
     judge: Callable[[Rows], dict[str, Finding]]
     draw: Callable[[Rows], Any] | None = None
+    table: Callable[[Rows], list[list[str]]] | None = None
 
 
 @dataclass(frozen=True)

@@ -99,7 +99,7 @@ def legend(figure: Any, axes: Iterable[Any], columns: int = 3) -> None:
 
 
 def draw(make: Callable[[Rows], Any], rows: Rows, path: Path) -> None:
-    """Save the figure that is made of rows, as a small PNG of 64 colours."""
+    """Save the figure that is made of rows, as a small PNG of 128 colours."""
     from matplotlib import rc_context
     from PIL import Image
 
@@ -107,5 +107,5 @@ def draw(make: Callable[[Rows], Any], rows: Rows, path: Path) -> None:
     with rc_context(_STYLE):
         make(rows).savefig(raw, format="png", dpi=110)
     with write_whole(path) as temporary:
-        image = Image.open(raw).convert("RGB").quantize(64, dither=Image.Dither.NONE)
+        image = Image.open(raw).convert("RGB").quantize(128, dither=Image.Dither.NONE)
         image.save(temporary, format="PNG", optimize=True)

@@ -20,7 +20,7 @@ Every claim, figure and table of the [papers](papers.md) that privem builds on, 
 here. `privem reproduce list` shows them, `privem reproduce NAME` runs one again, from a checkout.
 
 - **{HOLDS}**: as the paper says.
-- **{REPAIRED}**: not as printed; with the method repaired, as [errata](errata.md) explains.
+- **{REPAIRED}**: not as printed; with the paper's method repaired, as [errata](errata.md) explains.
 - **{FAILS}**: we find otherwise.
 - **not run**: the data cannot be had here, or nothing is published yet.
 
@@ -28,6 +28,10 @@ Our numbers are medians, with the lowest and the highest in brackets, and in squ
 many repetitions they rest on; a number without is a calculation. Noise is from a seed, so that the
 same comes out again: no model made here carries a promise. This page is made by
 `privem reproduce NAME --publish` from the results in the papers' folders.
+
+Privacy against utility, for every k-means and mixture that could be run, is in two tables of the
+report on Park et al. 2017: [peers](../experiments/park2017/README.md#peers) and
+[recipes](../experiments/park2017/README.md#recipes).
 """
 
 
@@ -98,11 +102,20 @@ def filled(readme: str, paper: Paper) -> str:
         ]
         lines += _lines(paper, key, named=False)
         if found is not None:
+            lines += _table(found.get("table", []))
             lines += ["", _fine_print(found)]
         return "\n".join([*lines, "<!-- end -->"])
 
     names = "|".join(map(re.escape, paper.expected["claims"]))
     return re.sub(rf"<!-- ({names}) -->\n.*?<!-- end -->", section, readme, flags=re.DOTALL)
+
+
+def _table(lines: Sequence[Sequence[str]]) -> list[str]:
+    """Lines of text, of which the first is the head, after an empty line."""
+    if not lines:
+        return []
+    head, *rest = (f"| {' | '.join(line)} |" for line in lines)
+    return ["", head, "|" + "---|" * len(lines[0]), *rest]
 
 
 def _fine_print(found: dict[str, Any]) -> str:
@@ -116,10 +129,11 @@ def _lines(paper: Paper, key: str, named: bool) -> Iterator[str]:
     told, found = paper.expected["claims"][key], published(paper, key)
     for name, statement in told["statements"].items():
         cells = [statement["says"], statement.get("paper", "")]
-        if found is None:
-            cells += ["", "not run", told.get("missing", "")]
+        finding = None if found is None else found["findings"].get(name)
+        if finding is None:
+            later = "a statement that is newer than the last run"
+            cells += ["", "not run", told.get("missing", "") if found is None else later]
         else:
-            finding = found["findings"][name]
             count = finding["repetitions"]
             ours = finding["ours"] + (f" [{count}]" if count else "")
             cells += [ours, f"**{finding['verdict']}**", finding["reason"]]

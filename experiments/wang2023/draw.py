@@ -129,9 +129,7 @@ def thm2(rows: Rows) -> Any:
         found = rows.where(trust=trust, epsilon=1.0)
         for method, (label, look) in names.items():
             line(axes, found.where(method=method), "n", "error", label, look)
-        axes.set(
-            xscale="log", yscale="log", xlabel="numbers n", ylabel="absolute error of the mean"
-        )
+        axes.set(xscale="log", yscale="log", xlabel="numbers n", ylabel="absolute error")
         plain(axes, sorted({row["n"] for row in found}))
     legend(made, all_axes, columns=2)
     return made

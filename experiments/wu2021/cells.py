@@ -14,6 +14,7 @@ import math
 from typing import Any
 
 import numpy as np
+from wang2023 import printed as wang
 
 from privem import SymmetricMixture
 
@@ -79,9 +80,23 @@ def errors(n: int, d: int, epsilon: float, repetition: int) -> list[dict[str, An
             "as printed": printed.dg_em(X, start, settings, integers, rng),
             "lattice": printed.dg_em(X, start, settings, lattice, rng),
             "privem": default,
+            "algorithm 2": algorithm_2(X, start, settings, repetition),
         }
         rows += [{"method": k, "steps": steps, "error": error(v, theta)} for k, v in ends.items()]
     return rows
+
+
+def algorithm_2(
+    X: np.ndarray, start: np.ndarray, settings: printed.Settings, repetition: int
+) -> np.ndarray:
+    """That of Wang et al. 2023 as printed, given the same tau and failure probability."""
+
+    def each(rows: Any, theta: np.ndarray) -> np.ndarray:
+        return printed.gradients(X[rows], theta)
+
+    rng = np.random.default_rng([2, settings.steps, repetition])
+    known = (settings.tau, settings.steps, settings.epsilon, DELTA, printed.GAMMA)
+    return wang.robust(each, len(X), start, *known, rng)[-1]
 
 
 def attack(n: int, d: int, epsilon: float, steps: int, repetition: int) -> list[dict[str, Any]]:

@@ -32,6 +32,7 @@ class Settings:
 
     def __init__(self, n: int, d: int, epsilon: float, delta: float, steps: int, tau: float):
         self.n, self.d, self.epsilon, self.delta, self.steps = n, d, epsilon, delta, steps
+        self.tau = tau
         self.beta = math.log(d / GAMMA)
         self.omega = math.sqrt(n * tau / (2 * self.beta))
         room = math.log(1 / delta)

@@ -76,3 +76,42 @@ def test_needed_records_are_interpolated(papers):
     )
     assert papers("park2016.run")._needed(rows, "slow") == pytest.approx(100 * 100**0.9)
     assert papers("park2016.run")._needed(rows, "exact EM") == 0.0
+
+
+def peers(spent):
+    return [
+        {"data": "S1", "epsilon": None, "method": "scikit-learn", "nicv": 0.5},
+        *(
+            {
+                "data": "S1",
+                "epsilon": epsilon,
+                "repetition": i,
+                "method": method,
+                "nicv": value + i / 100,
+                "spent": spent * epsilon,
+            }
+            for epsilon in (0.1, 1.0)
+            for i in range(3)
+            for method, value in (("privem", 1 / epsilon), ("another", 2.0))
+        ),
+    ]
+
+
+def test_peers_are_judged_at_every_budget_and_may_not_overspend(papers):
+    run, Rows = papers("park2017.run"), papers("reproduction").Rows
+    found = run.peers_judge(Rows(peers(0.99)))["S1"]
+    assert found.verdict == "does not hold"
+    assert "Ahead in 1 of 2 budgets" in found.reason
+    assert "99.0%" in found.reason
+    with pytest.raises(ValueError, match=r"spends 1\.1 times"):
+        run.peers_judge(Rows(peers(1.1)))
+
+
+def test_tables_of_peers_have_a_column_for_each_budget(papers):
+    table = papers("park2017.run").peers_table(papers("reproduction").Rows(peers(1.0)))
+    assert table == [
+        ["data", "method", "epsilon 0.1", "epsilon 1", "not private"],
+        ["S1", "scikit-learn", "", "", "0.5"],
+        ["S1", "privem", "10 (10 to 10)", "1.01 (1 to 1.02)", ""],
+        ["S1", "another", "2.01 (2 to 2.02)", "2.01 (2 to 2.02)", ""],
+    ]

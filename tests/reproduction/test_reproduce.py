@@ -89,8 +89,12 @@ def means(quick: bool) -> list:
     return grid(mean, n=[200] if quick else [200, 400], repetition=range(4 if quick else 10))
 
 
+def table(rows: Rows) -> list:
+    return [["n", "mean"], *([str(n), spread(part.of("mean"))] for n, part in rows.groups("n"))]
+
+
 CLAIMS = {
-    "fig1": Claim(means, near, picture),
+    "fig1": Claim(means, near, picture, table),
     "table1": Claim(lambda quick: grid(add, a=1, b=1), two),
 }
 """
@@ -144,8 +148,8 @@ def calls(paper):
 def test_claims_are_listed_without_their_code(toy):
     (toy / "run.py").write_text("raise AssertionError")
     assert run("list").stdout.splitlines() == [
-        "toy2020-fig1           Toy 2020: A mean against n",
-        "toy2020-table1         Toy 2020: A sum",
+        "toy2020-fig1    Toy 2020: A mean against n",
+        "toy2020-table1  Toy 2020: A sum",
     ]
     assert [each["id"] for each in found("list")] == ["toy2020-fig1", "toy2020-table1"]
 
@@ -227,6 +231,16 @@ def test_verdicts_of_full_runs_need_ten_repetitions_and_every_statement(toy):
     assert "has the statements ['near'], the verdicts are about ['far']" in fig["reason"]
 
 
+def test_a_quick_run_may_leave_statements_out_and_a_full_one_may_not(toy):
+    text = (toy / "run.py").read_text()
+    (toy / "run.py").write_text(text.replace('return {"near": ', "return {} and {'near': "))
+    forget()
+    (fig,) = found("toy2020-fig1", "--quick", "--out", "o")
+    assert (fig["status"], fig["findings"]) == ("done", {})
+    (fig,) = found("toy2020-fig1", "--out", "o", code=1)
+    assert "the verdicts are about []" in fig["reason"]
+
+
 def test_publishing_writes_page_report_and_results(toy, tmp_path):
     assert "full runs" in run("all", "--quick", "--publish", code=2).output
     run("toy2020-fig1", "--out", "o", "--jobs", 1, "--publish")
@@ -237,6 +251,9 @@ def test_publishing_writes_page_report_and_results(toy, tmp_path):
     assert "![A mean against n](results/fig1.png)" in report
     assert re.search(
         r"\| 0 \| 0\.\d+ \(0\.\d+ to 0\.\d+\) \[20\] \| \*\*holds\*\* \| it is\. \|", report
+    )
+    assert re.search(
+        r"\n\n\| n \| mean \|\n\|---\|---\|\n\| 200 \| [^|]+ \|\n\| 400 \| [^|]+ \|\n\n", report
     )
     assert report.endswith("<!-- end -->\n\nThe end.\n")
     kept = json.loads((toy / "results" / "fig1.json").read_text())
@@ -251,6 +268,19 @@ def test_publishing_writes_page_report_and_results(toy, tmp_path):
     (tmp_path / "docs" / "reproduction.md").unlink()
     run("list", "--publish")
     assert (tmp_path / "docs" / "reproduction.md").read_text() == both
+
+
+def test_a_statement_that_is_newer_than_the_published_run_is_not_run(toy, tmp_path):
+    run("toy2020-table1", "--out", "o", "--publish")
+    expected = json.loads((toy / "expected.json").read_text())
+    statements = expected["claims"]["table1"]["statements"]
+    statements["zero"] = {"says": "no and none", "paper": "0"}
+    (toy / "expected.json").write_text(json.dumps(expected))
+    forget()
+    run("list", "--publish")
+    page = (tmp_path / "docs" / "reproduction.md").read_text()
+    assert "| one and one | 2 | 2 | **holds** |" in page
+    assert "| no and none | 0 |  | not run | a statement that is newer than the last run |" in page
 
 
 def test_what_failed_is_not_published(toy, tmp_path, monkeypatch):

@@ -17,7 +17,7 @@ def paper(root):
     """Its modules."""
     sys.path.insert(0, str(root / "experiments"))
     try:
-        yield {name: import_module(f"wang2023.{name}") for name in ("printed", "problems")}
+        yield {name: import_module(f"wang2023.{name}") for name in ("printed", "problems", "judge")}
     finally:
         sys.path.remove(str(root / "experiments"))
 
@@ -59,6 +59,24 @@ def test_algorithm_2_has_the_noise_that_its_proof_asks_for(paper):
     distance = 2 * s * (2 * math.sqrt(2) / 3) * math.sqrt(d) / m
     rho = distance**2 / (2 * paper["printed"].variances(m, d, tau, epsilon, delta, failure)[0])
     assert rho + 2 * math.sqrt(rho * math.log(1 / delta)) == pytest.approx(epsilon)
+
+
+@pytest.mark.parametrize(
+    ("printed", "repaired", "verdict"),
+    [(0.9, 0.9, "holds"), (2.0, 0.9, "holds repaired"), (2.0, 2.0, "does not hold")],
+)
+def test_verdicts_are_about_algorithm_2_and_not_about_the_default(
+    paper, printed, repaired, verdict
+):
+    judge = paper["judge"]
+    errors = {"clipped": 1.0, "exact EM": 1.0, "as printed": printed, "repaired": repaired}
+    rows = judge.Rows(
+        {**judge.MIDDLE, "start": "near", "repetition": i, "method": m, "steps": 5, "error": e}
+        for i in range(10)
+        for m, e in {**errors, "privem": 0.1}.items()
+    )
+    assert judge.ahead(rows, "settings").verdict == verdict
+    assert judge._converges(rows).verdict == verdict
 
 
 def test_the_steps_of_algorithm_2_see_every_record_once(paper):

@@ -97,7 +97,8 @@ def _list(claims: Sequence[tuple[Any, str]], as_json: bool) -> None:
         }
         for paper, key in claims
     ]
-    lines = (f"{each['id']:<22} {each['paper']}: {each['title']}\n" for each in found)
+    wide = max(len(each["id"]) for each in found)
+    lines = (f"{each['id']:<{wide}}  {each['paper']}: {each['title']}\n" for each in found)
     emit_either(as_json, {"claims": found}, "".join(lines))
 
 
