@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from scipy.stats import poisson
 
 from privem.blocks.log_density import log_density
-from privem.blocks.merging import alike, means_of, weights_of
+from privem.blocks.shrinkage import alike, means_of, weights_of
 from privem.core import Scratch
 from privem.models.gaussian_mixture.density import GaussianLogDensity
 from privem.models.gaussian_mixture.model import Mixture

@@ -29,10 +29,9 @@ from ..ground import Ground, Preamble
 from ..linalg import Array
 from ..local import Crowd
 from ..parameters import check_int, check_option, in_order, region_of
-from .absent import why_absent
 from .shown import Shown
 from .store import save_model
-from .warnings import advise_at_end
+from .warnings import advise_at_end, why_absent
 
 T = TypeVar("T")
 

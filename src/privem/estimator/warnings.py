@@ -1,4 +1,4 @@
-"""Warnings that point at the user's own line, and the count of private fits of an estimator.
+"""Warnings that point at the user's own line; and why an attribute that a user looks for is absent.
 
 How many private fits an estimator and its clones have made: each of them spends.
 
@@ -301,3 +301,29 @@ def _together(fits: int, model: Any) -> str:
     noise = 1 / (mu_for(epsilon, delta) * math.sqrt(fits))
     tight = epsilon_of(Gaussian(noise), delta, "gdp")
     return f"{text} (with Gaussian noise about epsilon {tight:.3g} with delta {delta:.2g})"
+
+
+# Attributes that scikit-learn's fits have and private ones cannot: why, and what to use.
+_SCORE = "it would be computed from all records once more; score(X) gives it to whoever holds them"
+_UNRELEASED = {
+    "labels_": "labels belong to single records; predict(X) gives them to whoever holds the records"
+    " (they are not private)",
+    "inertia_": f"{_SCORE} (not private: minus the inertia)",
+    "lower_bound_": f"{_SCORE} (not private)",
+    "lower_bounds_": f"{_SCORE} (not private)",
+    "converged_": "whether it converged would be read off the records; it ran n_iter_ iterations, "
+    "a number chosen from the noise level alone",
+}
+
+
+def why_absent(estimator: Any, name: str) -> str:
+    """What the ``AttributeError`` says of an attribute that scikit-learn's fits have."""
+    kind, found = type(estimator), vars(estimator)
+    message = f"{kind.__name__!r} object has no attribute {name!r}"
+    message = str(getattr(kind, "_absent", {}).get(name, message))
+    if name in _UNRELEASED and "privacy_" in found:
+        return f"a private fit does not release {name}: {_UNRELEASED[name]}"
+    if name in _UNRELEASED and "_stream" in found:
+        return f"{message}: a stream looks at each block once, and has none"
+    missed = getattr(kind, "_missed", {})
+    return f"{message}: {missed[name]}" if name in missed and "n_features_in_" in found else message

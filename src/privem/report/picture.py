@@ -10,12 +10,16 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-@cache
 def picture() -> type[Figure]:
     """The class of figures that show themselves; others do so once pyplot was imported."""
     from matplotlib.figure import Figure
 
-    class Picture(Figure):
+    return _shown(Figure)
+
+
+@cache
+def _shown(figure: type[Figure]) -> type[Figure]:
+    class Picture(figure):  # type: ignore[misc, valid-type]
         def _repr_png_(self) -> bytes:
             out = io.BytesIO()
             self.savefig(out, format="png", metadata={"Software": None})

@@ -9,7 +9,7 @@ frame's. Without a grid, components start from points of the frame that lie far 
 
 *More components to search with.* A grid sees three axes, and EM from any start may leave a group
 without a component of its own. So the first third of the iterations has twice as many components
-as were asked for, and those that are most alike are then merged (:mod:`privem.blocks.merging`).
+as were asked for, and those that are most alike are then merged (:mod:`privem.blocks.shrinkage`).
 This costs nothing: the responsibilities of a record sum to one, so the sensitivity of the sums does
 not depend on how many components there are (docs/proofs/release.md, section 2). But each of them
 stands for half as many records, with the same noise, and must bear that.

@@ -18,9 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...blocks.log_density import ContestQuery
-from ...blocks.merging import Groups, alike, weights_of
 from ...blocks.region import Background, Region
-from ...blocks.shrinkage import operator_noise
+from ...blocks.shrinkage import Groups, alike, operator_noise, weights_of
 from ...core import Release, Stage
 from ...ground import ALL_ALIKE, Ground
 from ...linalg import Array

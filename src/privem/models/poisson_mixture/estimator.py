@@ -13,8 +13,8 @@ from sklearn.base import DensityMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from ...blocks.merging import alike, means_of, weights_of
 from ...blocks.region import Region
+from ...blocks.shrinkage import alike, means_of, weights_of
 from ...budget import Terms
 from ...data import Table
 from ...em import Fit, Stream
