@@ -345,6 +345,20 @@ def test_a_private_fit_has_no_stream(declared):
 
 
 @every_stream
+@pytest.mark.parametrize("begun", [False, True])
+def test_nor_by_a_method_that_was_looked_up_before_epsilon_was_set(declared, begun):
+    X = example(declared)
+    model = exact(declared)
+    take = model.partial_fit
+    if begun:
+        take(X)
+    before = dict(vars(model.set_params(epsilon=1.0)))
+    with pytest.raises(AttributeError, match="partial_fit is for exact fits"):
+        take(X)
+    assert vars(model) == before
+
+
+@every_stream
 def test_nothing_of_an_exact_stream_is_left_in_a_private_fit(declared):
     X = example(declared)
     model = exact(declared).partial_fit(X)

@@ -69,6 +69,8 @@ class Streamed(Estimator):
         >>> np.sort(model.cluster_centers_[:, 0]).tolist()
         [1.0, 10.0]
         """
+        if self.epsilon is not None:  # set since the method was looked up
+            raise AttributeError(_PRIVATE)
         go_on(self, X, y, sample_weight)
         return self
 
