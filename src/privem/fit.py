@@ -166,9 +166,10 @@ def fit_privately(estimator: Any, table: Any) -> None:
     asked = asking(type(estimator).__name__, plan, terms, people.unit, trust)
     with entered(estimator.ledger, asked, funded, meter) as entry:
         count_fit(estimator)
-        forget(estimator, (*_PRIVATE, *_EXACT, *_SUMS))
         with estimator._progress(), tape.recording(table.source(estimator.n_jobs)) as source:
             result = pay(funded, meter, source, estimator._watch, entry)
+        # Not before: another thread may have fitted the same object exactly meanwhile.
+        forget(estimator, (*_PRIVATE, *_EXACT, *_SUMS))
         estimator.structure_ = result.structure
         estimator._set_private(result)
         estimator._played = Played(funded, tape)

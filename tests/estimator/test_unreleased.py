@@ -9,6 +9,8 @@ from sklearn.base import clone
 
 from privem import CategoricalMixture, GaussianMixture, KMeans
 
+from ..examples import every_model, exact, fit, private
+
 X = np.random.default_rng(0).normal(size=(200, 2))
 
 
@@ -45,3 +47,21 @@ def test_other_names_are_as_anywhere():
         model.labels  # noqa: B018
     with pytest.raises(AttributeError):
         CategoricalMixture(2).weights_  # noqa: B018
+
+
+@every_model
+def test_an_exact_fit_of_the_same_object_meanwhile_leaves_nothing(declared):
+    """As one in another thread; the model would hold exact sums beside its statement."""
+    data, model = declared.example().data, private(declared)
+    alone = set(vars(fit(private(declared), *data)))
+    left = set(vars(fit(exact(declared), *data))) - alone
+
+    def meanwhile(stage, release):
+        terms, model._watch = model.get_params(deep=False), None
+        fit(model.set_params(**exact(declared).get_params(deep=False)), *data)
+        assert left <= set(vars(model))
+        model.set_params(**terms)
+
+    model._watch = meanwhile
+    fit(model, *data)
+    assert set(vars(model)) - {"_watch"} == alone
