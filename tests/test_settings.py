@@ -61,6 +61,15 @@ def test_outside_of_a_repository_home_is_the_end(project, monkeypatch):
     assert find_settings() == here
 
 
+def test_a_home_that_is_a_link_is_home(project, monkeypatch):
+    (project / ".git").rmdir()
+    monkeypatch.setenv("HOME", str(project.parent.parent / "link"))
+    os.symlink(project.parent, os.environ["HOME"])
+    assert find_settings() is None
+    file = write(project / "privem.toml")
+    assert find_settings() == file
+
+
 def test_the_environment_names_another_file_or_none(project, monkeypatch, tmp_path):
     write(project / "privem.toml")
     other = write(tmp_path / "other.toml", "delta = 1e-9\n")

@@ -152,7 +152,8 @@ def _folders() -> Iterator[Path]:
     except FileNotFoundError:  # it was removed
         return
     above = (here, *here.parents)
-    home = Path(os.path.expanduser("~"))
+    # The current folder has no links in its path, so that of home may have none either.
+    home = Path(os.path.realpath(os.path.expanduser("~")))
     ends = [k for k, folder in enumerate(above) if folder == home or (folder / ".git").exists()]
     yield from above[: ends[0] + 1 if ends else 1]
 
