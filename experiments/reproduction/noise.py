@@ -7,7 +7,6 @@ is no promise. No ledger is charged.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -44,7 +43,7 @@ def insecure_seeded_noise(seed: bytes) -> Iterator[None]:
     try:
         with (
             mock.patch("os.urandom", generator.bytes),
-            mock.patch.dict(os.environ, {fit.LEDGER: ""}),
+            mock.patch.object(fit, "ledger_of", return_value=None),
             mock.patch.object(fit, "fit_privately", without_statement),
             mock.patch.object(Statement, "of", no_promise),
         ):

@@ -30,6 +30,7 @@ def test_nothing_made_with_seeded_noise_is_a_promise(
         candidates = [privem.GaussianMixture(k, bounds=9.0) for k in (1, 2)]
         chosen = privem.select(candidates, X, epsilon=4.0)
         mean = privem.private_mean(X, epsilon=4.0, tau=5.0)
+        privem.KMeans(2, bounds=9.0, ledger=path).fit(X)
     assert not hasattr(model, "privacy_")
     chosen.best_.save(tmp_path / "model.json")
     for statement in (privem.load(tmp_path / "model.json").privacy_, mean.privacy):
