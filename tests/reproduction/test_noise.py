@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -42,3 +43,17 @@ def test_nothing_made_with_seeded_noise_is_a_promise(
     assert os.environ["PRIVEM_LEDGER"] == str(path)
     mean = privem.private_mean(X, epsilon=4.0, tau=5.0, ledger=False)
     assert "noise" not in mean.privacy.public
+
+
+@pytest.mark.usefixtures("experiments")
+def test_other_threads_keep_their_own_noise() -> None:
+    """A fit that they began before has a statement like any other."""
+    from reproduction.noise import insecure_seeded_noise
+
+    def both() -> tuple[bytes, bytes]:
+        with insecure_seeded_noise(b"the same in every run"), ThreadPoolExecutor(1) as pool:
+            return os.urandom(16), pool.submit(os.urandom, 16).result()
+
+    (ours, theirs), (again, others) = both(), both()
+    assert ours == again
+    assert theirs != others
