@@ -35,6 +35,7 @@ from .workers import GIVEN, NAMES, X, fits_unchanged_by_kills, released, seeded,
 dask = pytest.importorskip("dask")
 da = pytest.importorskip("dask.array")
 dd = pytest.importorskip("dask.dataframe")
+key_split = pytest.importorskip("dask.utils").key_split
 
 FRAME = pd.DataFrame(X, columns=NAMES)
 
@@ -312,11 +313,12 @@ def test_rows_are_read_where_they_are_summed(two, tmp_path):
 
 def test_a_query_is_unpacked_once_a_pass_and_only_sums_come_back(here, monkeypatch):
     """By a task of its own: workers hand its result on, and hold it while they need it."""
-    asked, given = [], []
+    asked, given, tasks = [], [], set()
     unpack, compute = dask_rows.unpack, dask.compute
     monkeypatch.setattr(dask_rows, "unpack", lambda packed: asked.append(1) or unpack(packed))
 
     def watched(*args, **more):
+        tasks.update(map(key_split, args[0].__dask_graph__().keys()))
         given.extend(found := compute(*args, **more))
         return found
 
@@ -327,6 +329,8 @@ def test_a_query_is_unpacked_once_a_pass_and_only_sums_come_back(here, monkeypat
     assert pieces.numblocks[0] == 7
     assert len(asked) == len(given) == passes
     assert all(len(pickle.dumps(each)) < 4000 < X.nbytes for each in given)
+    # What the dashboard shows.
+    assert {"read_partition", "merge_sums", "merge_flags"} <= tasks
 
 
 @dataclass(frozen=True)
