@@ -3,6 +3,7 @@
 import os
 import shutil
 from contextlib import nullcontext
+from ctypes.util import find_library
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -54,6 +55,10 @@ def pytest_collection_modifyitems(items) -> None:
 def pytest_terminal_summary(terminalreporter) -> None:
     if postgresql_programs() is None:
         terminalreporter.line("PostgreSQL is not installed: tests of ledgers in it were skipped")
+    if find_spec("torch") is None:
+        terminalreporter.line("torch is not installed: tests of rows in tensors were skipped")
+    elif find_library("cuda") is None:  # the driver's; torch itself takes seconds to ask
+        terminalreporter.line("there is no CUDA device: tensors were summed by torch on the host")
     if CHROMIUM is None:
         terminalreporter.line("Chromium is not installed: tests of pages in it were skipped")
     elif not AXE.exists():

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from privem.federation import protections
+
 LEVELS = {
     "files": 0,
     "linalg": 0,
@@ -173,6 +175,66 @@ def test_a_planted_violation_is_caught(path, text, complaint):
 )
 def test_what_is_allowed_passes(path, text):
     assert violations(Path(path), text) == []
+
+
+def kinds_of_rows(source: Path) -> set[str]:
+    """The classes of rows that data/ knows."""
+    files = (source / "privem" / "data").rglob("*.py")
+    trees = [ast.parse(path.read_text("utf-8")) for path in files]
+    classes = [node.name for tree in trees for node in tree.body if isinstance(node, ast.ClassDef)]
+    return {name for name in classes if name.endswith("Rows")}
+
+
+def questions(text: str, kinds: set[str], names: set[str]) -> list[int]:
+    """Lines that ask what kind of rows something is, or that compare a protection's name."""
+    found = []
+    for node in ast.walk(ast.parse(text)):
+        match node:
+            case ast.Call(func=ast.Name(id="isinstance" | "issubclass"), args=[_, asked]):
+                inner = {part.id for part in ast.walk(asked) if isinstance(part, ast.Name)}
+                wrong = bool(inner & kinds)
+            case ast.MatchClass(cls=ast.Name(id=name)):
+                wrong = name in kinds
+            case ast.Compare() | ast.MatchValue():
+                texts = [part for part in ast.walk(node) if isinstance(part, ast.Constant)]
+                wrong = any(part.value in names for part in texts if isinstance(part.value, str))
+            case _:
+                continue
+        if wrong:
+            found.append(node.lineno if hasattr(node, "lineno") else node.cls.lineno)
+    return found
+
+
+def test_nobody_asks_what_kind_of_rows_or_which_protection(root):
+    """But data/, and the protections themselves."""
+    source, known = root / "src", protections.names()
+    kinds = kinds_of_rows(source)
+    assert {"ArrayRows", "ScanRows", "DeviceRows", "ClusterRows"} <= kinds
+    names = set(known) - {"plain"}  # an English word; nobody else has the others
+    found = []
+    for path in (source / "privem").rglob("*.py"):
+        of_data = "data" in path.relative_to(source).parts[:-1]
+        of_protections = "protections" in path.parts
+        text = path.read_text("utf-8")
+        asked = set() if of_data else kinds
+        lines = questions(text, asked, set() if of_protections else names)
+        found += [f"{path.relative_to(source)}:{line}" for line in lines]
+    assert not found, "\n".join(found)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "isinstance(x, ArrayRows)",
+        "isinstance(x, int | data.sums.ArrayRows | ArrayRows)",
+        "match x:\n    case ArrayRows(): pass",
+        "x.protection == 'masked'",
+        "x in ('masked', 'b')",
+        "match x:\n    case 'masked': pass",
+    ],
+)
+def test_a_planted_question_is_found(text):
+    assert questions(text, {"ArrayRows"}, {"masked"})
 
 
 def test_no_file_is_long(root):

@@ -1,36 +1,16 @@
-"""Adult, its public bounds and categories (those of adult.names, with "?"), and the shared grid.
-
-Reads ``PRIVEM_DATA``.
-"""
+"""Adult, its public bounds and categories (those of adult.names, with "?"), and the shared grid."""
 
 from __future__ import annotations
-
-import gzip
-import io
-import os
-from pathlib import Path
 
 import numpy as np
 import polars as pl
 from columns import Columns, Labels, Numbers
 
-NAMES = [
-    "age",
-    "workclass",
-    "fnlwgt",
-    "education",
-    "education-num",
-    "marital-status",
-    "occupation",
-    "relationship",
-    "race",
-    "sex",
-    "capital-gain",
-    "capital-loss",
-    "hours-per-week",
-    "native-country",
-    "income",
-]
+from privem.datasets import load_adult
+
+# Rows of the file for training, which come first.
+TRAIN = 32_561
+
 # Public: declared, not read off the data. All of them are whole numbers.
 BOUNDS = {
     "age": (15, 95),
@@ -51,21 +31,13 @@ GRID = {
 }
 
 
-def _read(name: str, skip: int) -> pl.DataFrame:
-    folder = Path(os.environ.get("PRIVEM_DATA", Path(__file__).parents[3] / "shared" / "data"))
-    text = gzip.decompress((folder / name).read_bytes()).decode()
-    lines = [line.rstrip(".") for line in text.splitlines()[skip:] if line.strip()]
-    table = pl.read_csv(io.StringIO("\n".join(lines)), has_header=False, new_columns=NAMES)
-    return table.with_columns(pl.col(pl.String).str.strip_chars())
-
-
 def load() -> tuple[Columns, np.ndarray, np.ndarray]:
     """Columns, 32,561 rows to fit to, and 16,281 to test on."""
-    tables = _read("adult.data.gz", 0), _read("adult.test.gz", 1)
-    both = pl.concat([t.cast(dict.fromkeys(BOUNDS, pl.Float64), strict=False) for t in tables])
+    # A question mark is a category of its own here.
+    both = load_adult().with_columns(pl.col(pl.String).fill_null("?"))
     columns: list[Numbers | Labels] = []
-    values = np.empty((len(both), len(NAMES)))
-    for j, name in enumerate(NAMES):
+    values = np.empty(both.shape)
+    for j, name in enumerate(both.columns):
         if name in BOUNDS:
             columns.append(Numbers(name, *BOUNDS[name], GRID[name]))
             values[:, j] = both[name].to_numpy()
@@ -74,4 +46,4 @@ def load() -> tuple[Columns, np.ndarray, np.ndarray]:
             columns.append(Labels(name, labels))
             codes = {label: code for code, label in enumerate(labels)}
             values[:, j] = both[name].replace_strict(codes).to_numpy()
-    return columns, values[: len(tables[0])], values[len(tables[0]) :]
+    return columns, values[:TRAIN], values[TRAIN:]

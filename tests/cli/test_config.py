@@ -153,10 +153,19 @@ def test_an_error_names_the_file_that_it_is_from(project, toml, words):
     assert "privem.toml" not in said
 
 
-def test_config_refuses_a_model_that_there_is_not(project):
-    (project / "privem.toml").write_text('model = "gm"\n')
-    said = " ".join(run("config", code=2).stderr.split())
-    assert re.search("privem.toml': model: 'gm' is not one of '", said)
+@pytest.mark.parametrize(
+    ("toml", "words"),
+    [
+        ('model = "gm"', "model: 'gm' is not one of '"),
+        ('neighbours = "both"', "neighbours: 'both' is not one of 'add-remove'"),
+        ("components = 0", "components: 0: numbers are at least 1"),
+        ("max-rows = 0", "max_rows: 0 is not in the range"),
+        ("seed = -1", "seed: -1 is not in the range"),
+    ],
+)
+def test_config_refuses_what_the_options_would(project, toml, words):
+    (project / "privem.toml").write_text(f"{toml}\n")
+    assert f"privem.toml': {words}" in " ".join(run("config", code=2).stderr.split())
 
 
 def test_a_range_of_components_may_be_in_the_file(project):

@@ -119,6 +119,9 @@ def test_what_is_refused(data, ledger, tmp_path):
     where = tmp_path / "budget.db"
     said = run("ledger", "init", where, "--epsilon", 1, code=2)
     assert f"name a file and the data set, as in {where}#cohort-2026" in said
+    (tmp_path / "a#b").mkdir()
+    lost = tmp_path / "a#b" / "c.db"
+    assert f"as in {lost}#cohort-2026" in run("ledger", "init", lost, "--epsilon", 1, code=2)
     assert "as in budget.db#x" in run("ledger", "init", "#x", "--epsilon", 1, code=2)
     assert "cannot be changed" in run("ledger", "init", ledger, "--epsilon", 1, code=2)
     assert "must be at most 30" in run("ledger", "init", f"{where}#x", "--epsilon", 99, code=2)

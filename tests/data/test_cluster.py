@@ -22,28 +22,12 @@ from privem.federation import Party
 from privem.ledger import Budget
 
 from ..examples import every_model, exact, fit, learned
-from .workers import GIVEN, fits_unchanged_by_kills, released, seeded, started
+from .workers import GIVEN, NAMES, X, fits_unchanged_by_kills, released, seeded, started
 
 dask = pytest.importorskip("dask")
 
-RNG = np.random.default_rng(5)
-X = RNG.normal(size=(3000, 3)) + RNG.choice([-4.0, 4.0], (3000, 1))
-NAMES = ["a", "b", "c"]
+RNG = np.random.default_rng(7)
 FRAME = pl.DataFrame(X, schema=NAMES)
-
-
-@pytest.fixture(scope="module")
-def two():
-    """Two workers of one thread."""
-    with started(2) as both:
-        yield both
-
-
-@pytest.fixture
-def here():
-    """No cluster: partitions are summed one after another by the driver."""
-    with dask.config.set(scheduler="synchronous"):
-        yield
 
 
 def written(folder, frame=FRAME, sizes=(700, 1, 0, 1299, 1000), group=300):

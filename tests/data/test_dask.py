@@ -1,5 +1,6 @@
 """Dask collections: sums of partitions, by worker processes that may die at any moment."""
 
+import pickle
 import re
 from copy import deepcopy
 from dataclasses import dataclass
@@ -21,6 +22,7 @@ from privem import (
 )
 from privem.core import Stage
 from privem.data import ArrayRows, Policy, on_cluster, open_table
+from privem.data import dask as dask_rows
 from privem.data.partitions import Sums
 from privem.federation import Federation, Party
 from privem.ledger import Budget
@@ -28,30 +30,14 @@ from privem.noise.exact import Exact
 from privem.run import Record, Recorded, run
 
 from ..examples import every_model, exact, fit, learned, private
-from .workers import GIVEN, fits_unchanged_by_kills, released, seeded, started
+from .workers import GIVEN, NAMES, X, fits_unchanged_by_kills, released, seeded, started
 
 dask = pytest.importorskip("dask")
 da = pytest.importorskip("dask.array")
 dd = pytest.importorskip("dask.dataframe")
+key_split = pytest.importorskip("dask.utils").key_split
 
-RNG = np.random.default_rng(5)
-X = RNG.normal(size=(3000, 3)) + RNG.choice([-4.0, 4.0], (3000, 1))
-NAMES = ["a", "b", "c"]
 FRAME = pd.DataFrame(X, columns=NAMES)
-
-
-@pytest.fixture(scope="module")
-def two():
-    """Two workers of one thread."""
-    with started(2) as both:
-        yield both
-
-
-@pytest.fixture
-def here():
-    """No cluster: partitions are computed one after another by the driver."""
-    with dask.config.set(scheduler="synchronous"):
-        yield
 
 
 def in_pieces(values=X, rows=450):
@@ -323,6 +309,28 @@ def test_rows_are_read_where_they_are_summed(two, tmp_path):
     halves = [in_pieces(rows=3000)[:1500], in_pieces(rows=3000)[1500:]]
     shared = open_table(da.concatenate(halves), policy=policy).elsewhere.parts
     assert not any(isinstance(part, bytes) for part in shared)
+
+
+def test_a_query_is_unpacked_once_a_pass_and_only_sums_come_back(here, monkeypatch):
+    """By a task of its own: workers hand its result on, and hold it while they need it."""
+    asked, given, tasks = [], [], set()
+    unpack, compute = dask_rows.unpack, dask.compute
+    monkeypatch.setattr(dask_rows, "unpack", lambda packed: asked.append(1) or unpack(packed))
+
+    def watched(*args, **more):
+        tasks.update(map(key_split, args[0].__dask_graph__().keys()))
+        given.extend(found := compute(*args, **more))
+        return found
+
+    monkeypatch.setattr(dask, "compute", watched)
+    pieces = in_pieces()
+    model = GaussianMixture(2, **GIVEN)
+    passes = len(released(model, pieces)) + 1  # one looks for missing values
+    assert pieces.numblocks[0] == 7
+    assert len(asked) == len(given) == passes
+    assert all(len(pickle.dumps(each)) < 4000 < X.nbytes for each in given)
+    # What the dashboard shows.
+    assert {"read_partition", "merge_sums", "merge_flags"} <= tasks
 
 
 @dataclass(frozen=True)

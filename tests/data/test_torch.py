@@ -11,6 +11,8 @@ import warnings
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from dataclasses import replace
+from importlib import import_module
+from importlib.util import find_spec
 from types import SimpleNamespace
 
 import numpy as np
@@ -375,6 +377,30 @@ def test_predictions(data):
         model.predict(there(data[:, :2]))
 
 
+def test_arrays_of_cupy_are_tensors_without_a_copy(data, monkeypatch):
+    """By DLPack; what comes with the rows is fetched. A stand-in, whose memory is the host's."""
+
+    class Stand:
+        def __init__(self, values):
+            self.values = np.array(values)  # DLPack shares no memory that may not be written to
+
+        def __dlpack__(self, **more):
+            return self.values.__dlpack__(**more)
+
+        def __dlpack_device__(self):
+            return self.values.__dlpack_device__()
+
+        def get(self):
+            return self.values
+
+    monkeypatch.setitem(sys.modules, "cupy", SimpleNamespace(ndarray=Stand))
+    X, weight = Stand(data), np.arange(len(data)) % 3.0
+    assert np.shares_memory(open_table(X).rows.X, X.values)
+    for model in (privem.KMeans(3, epsilon=None), privem.GaussianMixture(3, epsilon=None)):
+        found = model.fit(X, sample_weight=Stand(weight)).predict(X)
+        assert np.array_equal(found, model.fit(data, sample_weight=weight).predict(data))
+
+
 def test_a_tensor_in_the_memory_of_the_host_is_an_array(data):
     tensor = torch.from_numpy(data).requires_grad_()
     table = open_table(tensor)
@@ -482,6 +508,7 @@ def test_on_a_cuda_device(data, name):
     make, names = MODELS[name]
     expected = numbers(make().fit(data), names)
     held = torch.from_numpy(data).cuda()
-    for rows in (held, rows_on(data, "cuda")):
+    cupy = import_module("cupy") if find_spec("cupy") else None
+    for rows in (held, rows_on(data, "cuda"), *([cupy.asarray(data)] if cupy else [])):
         found = numbers(make().fit(rows), names)
         assert np.abs(expected - found).max() <= 1e-9 * max(1.0, np.abs(expected).max())

@@ -20,6 +20,10 @@ from ..examples import fit
 dask = pytest.importorskip("dask")
 distributed = pytest.importorskip("distributed")
 
+# What fits are compared on.
+RNG = np.random.default_rng(5)
+X = RNG.normal(size=(3000, 3)) + RNG.choice([-4.0, 4.0], (3000, 1))
+NAMES = ["a", "b", "c"]
 GIVEN = {"bounds": (-9, 9), "random_state": 0, "n_iter": 3}
 
 

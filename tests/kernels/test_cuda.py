@@ -1,11 +1,6 @@
-"""``sums.cu`` run by a processor: 32 threads and a barrier are a warp. Needs a C++ compiler only.
-
-What CUDA's own compiler makes of it is compared with torch's sums whenever it is first used.
-"""
+"""``sums.cu`` run by a processor."""
 
 import ctypes
-import shutil
-import subprocess
 from dataclasses import replace
 
 import numpy as np
@@ -18,42 +13,20 @@ from privem.kernels.cuda import Shape
 from privem.kernels.mixture import by_products, responsibility_sums
 from privem.models.gaussian_mixture.model import Mixture, MixtureQuery
 
-# A compiler takes seconds for each shape.
-pytestmark = [
-    pytest.mark.skipif(shutil.which("g++") is None, reason="no g++ here"),
-    pytest.mark.slow,
-]
+from .emulated import compiled, needs_compiler, pointers, spoilt
 
-BEFORE = """
-#include <algorithm>
-#include <barrier>
-#include <cmath>
-#include <cstring>
-#include <thread>
-#include <vector>
-using std::fmax; using std::fmin; using std::max; using std::min;
-#define __constant__ static
-#define __device__
-#define __forceinline__ inline
-#define __global__
-#define __launch_bounds__(a, b)
-#define __restrict__
-#define __shared__ static
-struct float2 { float x, y; };
-struct float4 { float x, y, z, w; };
-struct double2 { double x, y; };
-struct Index { unsigned x; };
-static thread_local Index threadIdx, blockIdx;
-static Index gridDim;
-static std::barrier<>* together;
+# A compiler takes seconds for each shape.
+pytestmark = [needs_compiler, pytest.mark.slow]
+
+# 32 threads and a barrier are a warp.
+WARP = """
 static double slots[32];
-inline void __syncthreads() { together->arrive_and_wait(); }
 template <class V> V __shfl_xor_sync(unsigned, V value, int off) {
     const int lane = threadIdx.x & 31;
     slots[lane] = (double)value;
-    together->arrive_and_wait();
+    __syncthreads();
     const V other = (V)slots[lane ^ off];
-    together->arrive_and_wait();
+    __syncthreads();
     return other;
 }
 """
@@ -66,19 +39,7 @@ extern "C" void go(const IN* rows, const T* given, const T* placed, const T* lim
     memcpy(limit, limits, sizeof(limit));
     memcpy(far, fars, sizeof(far));
 #endif
-    gridDim.x = blocks;
-    for (int b = 0; b < blocks; b++) {
-        std::barrier<> all(32);
-        together = &all;
-        std::vector<std::thread> threads;
-        for (int t = 0; t < 32; t++)
-            threads.emplace_back([=] {
-                threadIdx.x = t;
-                blockIdx.x = b;
-                sums(rows, given, out, evidence, n);
-            });
-        for (auto& thread : threads) thread.join();
-    }
+    run(blocks, 1, 32, [=] { sums(rows, given, out, evidence, n); });
 }
 """
 
@@ -90,10 +51,7 @@ def small_blocks(monkeypatch):
 
 def launched(folder, shape, X, coefficients, middle, limit=None, far=None):
     """Sums (parts, K, p) and the evidence, by three blocks of one warp."""
-    source, library = folder / "sums.cpp", folder / "sums.so"
-    source.write_text(BEFORE + shape.source().replace("#pragma unroll", "") + AFTER)
-    options = ["-O1", "-std=c++20", "-fPIC", "-shared", "-pthread", "-w", "-ffp-contract=off"]
-    subprocess.run(["g++", *options, source, "-o", library], check=True)
+    library = compiled(folder, WARP + shape.source() + AFTER)
     T = np.float32 if shape.single else np.float64
     lanes, each = shape.lanes, shape.each
     table = np.zeros((lanes * each, shape.features.size), dtype=T)
@@ -104,8 +62,7 @@ def launched(folder, shape, X, coefficients, middle, limit=None, far=None):
     evidence = np.full(blocks * 32, np.nan)
     given = [X, table, middle, *(np.zeros(1) if v is None else v for v in (limit, far))]
     given = [X, *(np.ascontiguousarray(v, dtype=T) for v in given[1:]), out, evidence]
-    pointers = [v.ctypes.data_as(ctypes.c_void_p) for v in given]
-    ctypes.CDLL(str(library)).go(*pointers, ctypes.c_longlong(len(X)), blocks)
+    library.go(*pointers(*given), ctypes.c_longlong(len(X)), blocks)
     return [cuda._of_lanes(shape, part.sum(axis=1)) for part in out], evidence.sum()
 
 
@@ -163,9 +120,7 @@ def test_private_sums_are_within_the_charged_rounding(kind, d, k, short, tmp_pat
     from privem.models.gaussian_mixture.query import BoundedQuery
 
     rng = np.random.default_rng(2)
-    X = 2 * rng.standard_normal((1777, d))
-    X[5], X[6, 0], X[7], X[8, -1] = np.nan, np.inf, 1e30, -np.inf
-    X = X.astype(np.float32 if short else np.float64)
+    X = spoilt(2 * rng.standard_normal((1777, d)), short)
     region = Region.box(np.full(d, -8.0), np.full(d, 9.0))
     covariances = rng.uniform(0.03, 0.08, (k, d))
     if kind == "full":

@@ -1,11 +1,6 @@
-"""``clusters.cu`` run by a processor, a thread for each of its threads. Needs a C++ compiler only.
-
-What CUDA's own compiler makes of it is compared with torch's sums whenever it is first used.
-"""
+"""``clusters.cu`` run by a processor."""
 
 import ctypes
-import shutil
-import subprocess
 
 import numpy as np
 import pytest
@@ -21,46 +16,14 @@ from privem.models.kmeans.query import (
     whitened_weights,
 )
 
-BEFORE = """
-#include <barrier>
-#include <cmath>
-#include <cstring>
-#include <thread>
-#include <vector>
-using std::fmax; using std::fmin; using std::sqrt; using std::trunc;
-#define __constant__ static
-#define __device__
-#define __forceinline__ inline
-#define __global__
-#define __launch_bounds__(a, b)
-#define __restrict__
-#define __shared__ static
-struct float2 { float x, y; };
-struct double2 { double x, y; };
-struct Index { unsigned x; };
-static thread_local Index threadIdx, blockIdx;
-static Index gridDim;
-static std::barrier<>* together;
-inline void __syncthreads() { together->arrive_and_wait(); }
-"""
+from .emulated import compiled, needs_compiler, pointers, spoilt
+
 AFTER = """
 extern "C" void go(const IN* rows, const double* sides, const double* centres, double step,
                    double spread, double reach, double* out, long long n, int blocks) {
     memcpy(box, sides, sizeof(box));
     memcpy(table, centres, sizeof(table));
-    gridDim.x = blocks;
-    for (int b = 0; b < blocks; b++) {
-        std::barrier<> all(THREADS);
-        together = &all;
-        std::vector<std::thread> threads;
-        for (int t = 0; t < THREADS; t++)
-            threads.emplace_back([=] {
-                threadIdx.x = t;
-                blockIdx.x = b;
-                clusters(rows, step, spread, reach, out, n);
-            });
-        for (auto& thread : threads) thread.join();
-    }
+    run(blocks, 1, THREADS, [=] { clusters(rows, step, spread, reach, out, n); });
 }
 """
 BLOCKS = 2
@@ -68,21 +31,17 @@ BLOCKS = 2
 
 def launched(folder, shape, X, query):
     """Sums (K, 1 + d) and the pooled square, by two blocks of two threads."""
-    source, library = folder / "clusters.cpp", folder / "clusters.so"
-    source.write_text(BEFORE + shape.source() + AFTER)
-    options = ["-O1", "-std=c++20", "-fPIC", "-shared", "-pthread", "-w", "-ffp-contract=off"]
-    subprocess.run(["g++", *options, source, "-o", library], check=True)
+    library = compiled(folder, shape.source() + AFTER)
     region, centres = query.region, query.lattice_centres
     half = -0.5 * (centres**2).sum(axis=1, keepdims=True)
     out = np.zeros((2, shape.numbers, BLOCKS * cuda_clusters._THREADS))
     sides = np.stack([region.centre, 1 / region.scale, region.limit])
     given = [X, sides, np.concatenate([half, centres], axis=1)]
-    pointers = [np.ascontiguousarray(v).ctypes.data_as(ctypes.c_void_p) for v in given]
     scalars = (query.step, query.spread, query.spread * query.weights.radius)
-    ctypes.CDLL(str(library)).go(
-        *pointers,
+    library.go(
+        *pointers(*given),
         *(ctypes.c_double(v) for v in scalars),
-        out.ctypes.data_as(ctypes.c_void_p),
+        *pointers(out),
         ctypes.c_longlong(len(X)),
         BLOCKS,
     )
@@ -91,16 +50,14 @@ def launched(folder, shape, X, query):
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(shutil.which("g++") is None, reason="no g++ here")
+@needs_compiler
 @pytest.mark.parametrize("short", [False, True])
 @pytest.mark.parametrize("recipe", ["whitened", "joint"])
 @pytest.mark.parametrize(("d", "k"), [(10, 10), (3, 4)])
 def test_private_sums_are_within_the_charged_rounding(d, k, recipe, short, tmp_path, monkeypatch):
     monkeypatch.setattr(cuda_clusters, "_THREADS", 2)
     rng = np.random.default_rng(3)
-    X = 3 * rng.standard_normal((2777, d))
-    X[5], X[6, 0], X[7], X[8, -1] = np.nan, np.inf, 1e30, -np.inf
-    X = X.astype(np.float32 if short else np.float64)
+    X = spoilt(3 * rng.standard_normal((2777, d)), short)
     region = Region.box(np.full(d, -8.0), np.full(d, 9.0))
     centres = rng.uniform(-0.5, 0.5, (k, d))
     centres[2] = centres[1]  # a tie goes to the lowest index

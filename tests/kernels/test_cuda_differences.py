@@ -1,8 +1,6 @@
-"""``differences.cu`` run by a processor, as ``sums.cu`` is in ``test_cuda``."""
+"""``differences.cu`` run by a processor."""
 
 import ctypes
-import shutil
-import subprocess
 
 import numpy as np
 import pytest
@@ -17,50 +15,15 @@ from privem.models.gaussian_mixture.model import Mixture
 from privem.models.gaussian_mixture.query import BoundedQuery
 from privem.models.gaussian_mixture.rounding import CAP
 
-# A compiler takes seconds for each shape.
-pytestmark = [
-    pytest.mark.skipif(shutil.which("g++") is None, reason="no g++ here"),
-    pytest.mark.slow,
-]
+from .emulated import compiled, needs_compiler, pointers, spoilt
 
-BEFORE = """
-#include <barrier>
-#include <cmath>
-#include <thread>
-#include <vector>
-using std::exp; using std::fmax; using std::fmin; using std::log;
-#define __device__
-#define __forceinline__ inline
-#define __global__
-#define __launch_bounds__(a, b)
-#define __restrict__
-#define __shared__ static
-struct float2 { float x, y; };
-struct double2 { double x, y; };
-struct Index { unsigned x, y; };
-static thread_local Index threadIdx, blockIdx;
-static Index gridDim;
-static std::barrier<>* together;
-inline void __syncthreads() { together->arrive_and_wait(); }
+# A compiler takes seconds for each shape.
+pytestmark = [needs_compiler, pytest.mark.slow]
+
+CALLS = """
 inline double __fma_rn(double a, double b, double c) { return std::fma(a, b, c); }
 inline double __dmul_rn(double a, double b) { return a * b; }
 inline double __dadd_rn(double a, double b) { return a + b; }
-template <class F> void run(unsigned across, unsigned groups, int size, F kernel) {
-    gridDim = {across, groups};
-    for (unsigned b = 0; b < across * groups; b++) {
-        std::barrier<> all(size);
-        together = &all;
-        std::vector<std::thread> threads;
-        for (unsigned t = 0; t < (unsigned)size; t++)
-            threads.emplace_back([=, &all] {
-                threadIdx = {t, 0};
-                blockIdx = {b % across, b / across};
-                kernel();
-                all.arrive_and_drop();
-            });
-        for (auto& thread : threads) thread.join();
-    }
-}
 """
 AFTER = """
 #if DENSITY
@@ -85,16 +48,7 @@ extern "C" void sums_of(const IN* rows, const double2* given, double square, dou
 
 
 def built(folder, shape):
-    source, library = folder / "differences.cpp", folder / "differences.so"
-    text = shape.source().replace("#pragma unroll 1", "").replace("#pragma unroll", "")
-    source.write_text(BEFORE + text + AFTER)
-    options = ["-O1", "-std=c++20", "-fPIC", "-shared", "-pthread", "-w"]
-    subprocess.run(["g++", *options, source, "-o", library], check=True)
-    return ctypes.CDLL(str(library))
-
-
-def pointers(*arrays):
-    return [v.ctypes.data_as(ctypes.c_void_p) for v in arrays]
+    return compiled(folder, CALLS + shape.source() + AFTER)
 
 
 def a_mixture(kind, d, k):
@@ -108,9 +62,7 @@ def a_mixture(kind, d, k):
 
 
 def some_rows(d, short):
-    X = 2 * np.random.default_rng(3).standard_normal((1777, d))
-    X[5], X[6, 0], X[7], X[8, -1] = np.nan, np.inf, 1e30, -np.inf
-    return X.astype(np.float32 if short else np.float64)
+    return spoilt(2 * np.random.default_rng(3).standard_normal((1777, d)), short)
 
 
 SHAPES = [

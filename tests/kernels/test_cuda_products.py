@@ -1,12 +1,9 @@
-"""``products.cu`` run by a processor: threads and barriers are warps. Needs a C++ compiler only.
+"""``products.cu`` run by a processor.
 
 Products of tensor cores are formed from the same parts of numbers, eleven bits of each in float32.
-What CUDA's own compiler makes of it is compared with torch's sums whenever it is first used.
 """
 
 import ctypes
-import shutil
-import subprocess
 from math import log
 
 import numpy as np
@@ -18,37 +15,22 @@ from privem.kernels.mixture import Features, responsibility_sums
 from privem.kernels.tensor_mixture import _responsibility_sums
 from privem.kernels.tensors import Tensors, Work
 
-BEFORE = """
-#include <algorithm>
-#include <barrier>
-#include <cmath>
-#include <cstring>
-#include <memory>
-#include <thread>
-#include <vector>
-using std::max; using std::min;
-#define __align__(bytes) __attribute__((aligned(bytes)))
-#define __device__
-#define __forceinline__ inline
-#define __global__
-#define __launch_bounds__(a, b)
-#define __restrict__
+from .emulated import compiled, needs_compiler, pointers
+
+# Warps and groups of them have barriers of their own.
+WARPS = """
+#undef __shared__
 #define __shared__
-struct float4 { float x, y, z, w; };
-struct Index { int x, y; };
-static thread_local Index threadIdx, blockIdx;
-static Index gridDim;
+#define __align__(bytes) __attribute__((aligned(bytes)))
 unsigned char memory[1 << 18];
 struct Warp {
     std::barrier<> all{32};
     double slots[32], a[32][4], b[32][2];
 };
 static Warp warps[32];
-static std::barrier<>* block;
 static std::vector<std::unique_ptr<std::barrier<>>> groups;
 inline unsigned __float_as_uint(float v) { unsigned u; memcpy(&u, &v, 4); return u; }
 inline float __uint_as_float(unsigned u) { float v; memcpy(&v, &u, 4); return v; }
-inline void __syncthreads() { block->arrive_and_wait(); }
 inline void together(int group) { groups[group]->arrive_and_wait(); }
 inline void copy(void* to, const void* from) { memcpy(to, from, 16); }
 inline void copied() {}
@@ -85,24 +67,14 @@ template <class V> void mma(V (&c)[4], const V (&a)[4], const V (&b)[2]) {
 AFTER = """
 extern "C" void go(const T* rows, const T* middle, const Entry* table, T* given, double* out,
                    double* evidence, long long n, int blocks, int across) {
-    const int threads = OF_GROUP * GROUPS;
-    gridDim.x = blocks;
-    for (int b = 0; b < blocks * across; b++) {
-        std::barrier<> all(threads);
-        block = &all;
-        groups.clear();
-        for (int g = 0; g < GROUPS; g++)
-            groups.push_back(std::make_unique<std::barrier<>>(OF_GROUP));
-        memset(memory, 0xff, sizeof(memory));
-        std::vector<std::thread> running;
-        for (int t = 0; t < threads; t++)
-            running.emplace_back([=] {
-                threadIdx.x = t;
-                blockIdx = {b % blocks, b / blocks};
-                ENTRY(rows, middle, table, given, out, evidence, n);
-            });
-        for (auto& thread : running) thread.join();
-    }
+    run(blocks, across, OF_GROUP * GROUPS,
+        [=] { ENTRY(rows, middle, table, given, out, evidence, n); },
+        [] {
+            groups.clear();
+            for (int g = 0; g < GROUPS; g++)
+                groups.push_back(std::make_unique<std::barrier<>>(OF_GROUP));
+            memset(memory, 0xff, sizeof(memory));
+        });
 }
 """
 BLOCKS = 2
@@ -110,7 +82,6 @@ BLOCKS = 2
 
 def library(folder, shape):
     """The kernel, compiled for this processor; its shared memory is what Python counts."""
-    source, made = folder / f"{shape.entry}.cpp", folder / f"{shape.entry}.so"
     check = f"""
 extern "C" int size() {{
     const int each = STAGED + ROWS * PITCH + SHARED + KEPT;
@@ -118,10 +89,7 @@ extern "C" int size() {{
 }}
 static_assert(STEPS == {shape.steps} && WIDE == {shape.wide});
 """
-    source.write_text(BEFORE + shape.source() + AFTER + check)
-    options = ["-O1", "-std=c++20", "-fPIC", "-shared", "-pthread", "-w", "-ffp-contract=off"]
-    subprocess.run(["g++", *options, source, "-o", made], check=True)
-    loaded = ctypes.CDLL(str(made))
+    loaded = compiled(folder, WARPS + shape.source() + AFTER + check, shape.entry)
     assert loaded.size() == shape.shared
     return loaded
 
@@ -136,10 +104,9 @@ def launched(folder, kernels, X, coefficients, origin):
     out = np.full((BLOCKS * last.cut.groups, last.steps * 8, last.wide), np.nan)
     evidence = np.full(BLOCKS * first.threads, np.nan)
     given = [X, np.stack([rough, origin - rough]).astype(T), table, shares, out, evidence]
-    pointers = [v.ctypes.data_as(ctypes.c_void_p) for v in given]
     for shape in kernels:
         loaded = library(folder, shape)
-        loaded.go(*pointers, ctypes.c_longlong(len(X)), BLOCKS, shape.across)
+        loaded.go(*pointers(*given), ctypes.c_longlong(len(X)), BLOCKS, shape.across)
     return last.collected(out.sum(axis=0)), evidence.sum() * log(2.0)
 
 
@@ -162,7 +129,7 @@ KERNELS = {
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(shutil.which("g++") is None, reason="no g++ here")
+@needs_compiler
 @pytest.mark.parametrize("name", KERNELS)
 def test_expected_sums(name, tmp_path):
     kernels = KERNELS[name]

@@ -15,7 +15,7 @@ def test_a_budget_is_frozen_and_checked():
     budget = Budget(3, 1e-6)
     with pytest.raises(FrozenInstanceError):
         budget.epsilon = 9.0
-    assert budget == Budget(3.0, 1e-6, "add-remove", "record")
+    assert budget == Budget(3.0, 1e-6, "add-remove", "record") == Budget(3.0)
     assert str(budget) == "epsilon 3 at delta 1e-06 per record (add-remove)"
     assert Budget(1.0, 0).delta == 0
     for wrong in ({"epsilon": 0}, {"epsilon": 31}, {"epsilon": float("nan")}, {"delta": 1}):

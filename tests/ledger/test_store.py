@@ -444,6 +444,23 @@ def test_paths_are_those_of_the_folder_where_it_was_opened(tmp_path, monkeypatch
     ledger.close()
 
 
+def test_a_mark_in_a_folders_name_begins_no_data_set(tmp_path):
+    folder = tmp_path / "team #1"
+    folder.mkdir()
+    path = f"{folder}/budget.db"
+    with Ledger(path, "study/2026", BUDGET) as ledger:
+        spend(ledger)
+    for where in (path, f"{path}#study/2026"):
+        with Ledger(where) as again:
+            assert again.dataset == "study/2026"
+            assert len(again.history()) == 1
+    with pytest.raises(ValueError, match="needs a name"):
+        Ledger(f"{folder}/other.db", budget=BUDGET)
+    with pytest.raises(LedgerError, match="no data set 'lost'"):
+        Ledger(f"{path}#lost")
+    assert [each.name for each in tmp_path.iterdir()] == [folder.name]
+
+
 def test_what_is_verified_are_statements(ledger):
     with pytest.raises(TypeError, match=r"statements \(model\.privacy_\), got a str"):
         ledger.verify("model.json")

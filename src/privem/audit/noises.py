@@ -122,8 +122,7 @@ def check_residuals(
     >>> from privem import KMeans
     >>> from privem.audit.fits import watched_fit
     >>> data = Dataset.of(np.linspace(-1, 1, 40)[:, None])
-    >>> make = lambda: KMeans(2, bounds=(-1, 1), n_iter=2, random_state=0)
-    >>> model, transcript = watched_fit(make(), data)
+    >>> model, transcript = watched_fit(KMeans(2, bounds=(-1, 1), n_iter=2), data)
     >>> check_residuals(transcript, data).passed
     True
     """

@@ -146,8 +146,7 @@ def check_lattice(transcript: Transcript, name: str = "lattice") -> Finding:
     >>> from privem import KMeans
     >>> from privem.audit.fits import watched_fit
     >>> data = Dataset.of(np.linspace(-1, 1, 40)[:, None])
-    >>> make = lambda: KMeans(2, bounds=(-1, 1), n_iter=2, random_state=0)
-    >>> model, transcript = watched_fit(make(), data)
+    >>> model, transcript = watched_fit(KMeans(2, bounds=(-1, 1), n_iter=2), data)
     >>> check_lattice(transcript).passed
     True
     """
@@ -181,8 +180,7 @@ def check_charged(model: Any, transcript: Transcript, name: str = "charges") -> 
     >>> from privem import KMeans
     >>> from privem.audit.fits import watched_fit
     >>> data = Dataset.of(np.linspace(-1, 1, 40)[:, None])
-    >>> make = lambda: KMeans(2, bounds=(-1, 1), n_iter=2, random_state=0)
-    >>> model, transcript = watched_fit(make(), data)
+    >>> model, transcript = watched_fit(KMeans(2, bounds=(-1, 1), n_iter=2), data)
     >>> check_charged(model, transcript).passed
     True
     >>> del transcript.entries[0]  # as if something had been charged that never left

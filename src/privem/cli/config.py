@@ -23,7 +23,6 @@ from ..settings import KEYS, VARIABLE, Settings, SettingsError, current_settings
 from . import options
 from .failures import PROBLEM, Command
 from .ledger import VARIABLE as LEDGER
-from .option_values import ModelName
 
 # What each command takes from the file: keys, by the names of the parameters of its function.
 _FITTED = (
@@ -39,7 +38,6 @@ _TAKEN: Mapping[tuple[str, ...], Sequence[str]] = {
     ("report",): ("ledger",),
     **{("ledger", name): ("ledger",) for name in ("init", "show", "history", "export")},
 }
-_PARAMETERS = {"seed": "random_state"}
 
 
 def use_settings(named: Path | None) -> None:
@@ -81,11 +79,17 @@ def defaults(settings: Settings) -> dict[str, Any]:
         inner = found
         for word in command:
             inner = inner.setdefault(word, {})
-        names = _PARAMETERS | ({"ledger": "where"} if command[0] == "ledger" else {})
         for key in keys:
             if key in settings.values:
-                inner[names.get(key, key)] = _texts(key, settings.values[key])
+                inner[_parameter(command, key)] = _texts(key, settings.values[key])
     return found
+
+
+def _parameter(command: Sequence[str], key: str) -> str:
+    """The name of the command's parameter that a key is the default of."""
+    if key == "ledger" and command[0] == "ledger":
+        return "where"
+    return "random_state" if key == "seed" else key
 
 
 def _texts(key: str, value: Any) -> Any:
@@ -116,12 +120,7 @@ def config(as_json: bool) -> None:
     from .console import emit_either
 
     settings = current_settings()
-    if "model" in settings.values:
-        try:
-            ModelName().convert(settings.values["model"], None, None)
-        except click.BadParameter as problem:
-            said = f"{str(settings.path)!r}: model: {problem.message}"
-            raise click.UsageError(said) from None
+    _refuse_bad(settings)
     facts = {key: _in_force(key, settings) for key in KEYS}
     where = None if settings.path is None else str(settings.path)
     said = f"File: {where}\n" if where else "There is no privem.toml here.\n"
@@ -131,6 +130,25 @@ def config(as_json: bool) -> None:
             said += f"  {key:<{width}}  {json.dumps(value)}  ({origin})\n"
     each = {key: {"value": value, "from": origin} for key, (value, origin) in facts.items()}
     emit_either(as_json, {"file": where, "settings": each}, said)
+
+
+def _refuse_bad(settings: Settings) -> None:
+    """Raise for what an option would not take, whose default it is."""
+    for words, keys in _TAKEN.items():
+        command: Any = click.get_current_context().find_root().command
+        for word in words:
+            command = command.commands[word]
+        context = command.make_context(words[-1], [], resilient_parsing=True)
+        known = {option.name: option for option in command.get_params(context)}
+        for key in keys:
+            if key not in settings.values:
+                continue
+            option = known[_parameter(words, key)]
+            try:
+                option.type_cast_value(context, _texts(key, settings.values[key]))
+            except click.BadParameter as problem:
+                said = f"{str(settings.path)!r}: {key}: {problem.message}"
+                raise click.UsageError(said) from None
 
 
 def _in_force(key: str, settings: Settings) -> tuple[Any, str]:

@@ -64,7 +64,9 @@ def init(where: str, as_json: bool, **budget: Any) -> None:
 
     LEDGER names the data set too: budget.db#cohort-2026. The file is made if there is none.
     """
-    path, _, name = where.partition("#")
+    from ..ledger.connections import place_and_name
+
+    path, name = place_and_name(where)
     if not (path and name):
         raise click.UsageError(
             f"name a file and the data set, as in {path or 'budget.db'}#{name or 'cohort-2026'}"

@@ -140,8 +140,9 @@ def _difference(found: Mapping[str, Any], first: Mapping[str, Any]) -> str:
 
 def _parts(files: Sequence[Path], least: int) -> Iterator[FilePart]:
     """Consecutive row groups of so many rows, or few more."""
-    paths, start, count = [], 0, 0  # type: list[str], int, int
+    paths: list[str] = []
     sizes: dict[str, int] = {}
+    start = count = 0
 
     def part() -> FilePart:
         return FilePart(tuple(paths), start, count, tuple(sizes[path] for path in paths))

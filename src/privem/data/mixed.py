@@ -251,6 +251,13 @@ def _plain(series: pl.Series) -> pl.Series:
     return pl.Series(series.name, [as_text(value) for value in series], dtype=pl.String)
 
 
+def unpacked(X: Any, weight: Any, groups: Any) -> tuple[Any, Any, Any]:
+    """Rows of an array as the array, with their weights and groups where no others are given."""
+    if not isinstance(X, ArrayRows):
+        return X, weight, groups
+    return X.X, X.weight if weight is None else weight, X.groups if groups is None else groups
+
+
 def as_frame(X: Any) -> pl.DataFrame:
     """An array of numbers, text or objects as a frame, its columns called x0, x1, ..."""
     return pl.DataFrame([_from_array(column, f"x{j}") for j, column in enumerate(X.T)])

@@ -5,8 +5,8 @@
 // itself in shared memory. There are no atomic additions: after FLUSH records a thread adds what it
 // has to places of its own in what is written, by TwoSum.
 //
-// Defined beforehand: D, K, IN (the type of the rows), SHORT (whether that is float), LOCAL (whether
-// records are measured from their centre), THREADS, RESIDENT (blocks of a processor).
+// Behind ``rows.cu``. Defined beforehand: D, K, IN, SHORT, LOCAL (whether records are measured from
+// their centre), THREADS, RESIDENT (blocks of a processor).
 
 #define FLUSH 448
 #define AHEAD 3
@@ -20,26 +20,6 @@ extern __shared__ double shelf[];
 #else
 static double shelf[NUMBERS * THREADS];
 #endif
-
-__device__ __forceinline__ void load(const IN* __restrict__ rows, long long at, double (&x)[D]) {
-    const IN* from = rows + at * D;
-#if D % 2 == 0
-#if SHORT
-#define PAIR float2
-#else
-#define PAIR double2
-#endif
-#pragma unroll
-    for (int j = 0; j < D; j += 2) {
-        const PAIR v = *reinterpret_cast<const PAIR*>(from + j);
-        x[j] = v.x;
-        x[j + 1] = v.y;
-    }
-#else
-#pragma unroll
-    for (int j = 0; j < D; j++) x[j] = from[j];
-#endif
-}
 
 // Add a thread's sums to those in memory, with what that loses to others (Knuth's TwoSum).
 __device__ __forceinline__ void flush(double* mine, double* high, long long threads) {

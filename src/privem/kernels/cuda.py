@@ -14,13 +14,12 @@ import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
 
 from ..linalg import Array
-from .launches import collected, held_constants, launch, processors_of
+from .launches import collected, held_constants, launch, processors_of, source_of
 from .mixture import Features
 from .tensors import Tensor, Tensors
 
@@ -155,8 +154,7 @@ class Shape:
             "SHELVED": int(self.shelved > 0),
             "BOUNDED": int(self.bounded),
         }
-        head = "".join(f"#define {name} {value}\n" for name, value in names.items())
-        return head + (Path(__file__).with_name("sums.cu")).read_text("utf-8")
+        return source_of(names, "sums.cu")
 
 
 @cache

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,7 +16,7 @@ import numpy as np
 from ..linalg import Array
 from .cuda import Box, trusted, usable
 from .cuda_differences import made_up
-from .launches import collected, held_constants, launch, processors_of
+from .launches import collected, held_constants, launch, processors_of, source_of
 from .tensors import Tensors
 
 _THREADS = 128
@@ -76,8 +75,7 @@ class Clusters:
             "THREADS": _THREADS,
             "RESIDENT": self.resident,
         }
-        head = "".join(f"#define {name} {value}\n" for name, value in names.items())
-        return head + Path(__file__).with_name("clusters.cu").read_text("utf-8")
+        return source_of(names, "rows.cu", "clusters.cu")
 
 
 def bounded_clusters(

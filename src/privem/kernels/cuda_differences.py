@@ -9,14 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from ..linalg import Array
 from .cuda import COMPARED, Box, trusted, usable
-from .launches import collected, launch, processors_of
+from .launches import collected, launch, processors_of, source_of
 from .tensors import Tensor, Tensors
 
 _KINDS = {"square": 1, "norm": 2, "full": 3}
@@ -154,8 +153,7 @@ class Differences:
             "DENSITY": int(self.entry == "density"),
             "FLAT": int(self.flat),
         }
-        head = "".join(f"#define {name} {value}\n" for name, value in names.items())
-        return head + (Path(__file__).with_name("differences.cu")).read_text("utf-8")
+        return source_of(names, "rows.cu", "differences.cu")
 
     def given(self, box: Array, means: Array, whiteners: Array, constants: Array) -> Array:
         """All parameters as the kernels take them; ``box``: three numbers for each column."""

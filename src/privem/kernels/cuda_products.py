@@ -10,14 +10,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cache, cached_property
 from math import log
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from ..linalg import Array
 from .cuda import COMPARED, Portable, Shape, trusted, usable
-from .launches import launch, processors_of
+from .launches import launch, processors_of, source_of
 from .mixture import Features
 from .tensors import Tensor, Tensors
 
@@ -140,9 +139,7 @@ class Products:
             "MOMENTS": int(self.entry != "shares"),
             **{name.upper(): int(value) for name, value in vars(self.cut).items()},
         }
-        head = "".join(f"#define {name} {value}\n" for name, value in names.items())
-        files = (Path(__file__).with_name(name) for name in ("tensor_cores.cu", "products.cu"))
-        return head + "".join(file.read_text("utf-8") for file in files)
+        return source_of(names, "tensor_cores.cu", "products.cu")
 
     @cached_property
     def places(self) -> Any:

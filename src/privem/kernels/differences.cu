@@ -3,12 +3,14 @@
 // ``shares`` pulls records into a box and finds what each component has of them, a record to a
 // thread; ``moments`` adds up s g u and s g u u', a component to a warp and a record to a thread,
 // so that a component's sums stay in registers. Between them lie records and shares, of as many
-// records as fit the memory set aside, 32 records to a tile and column by column within one. ``density`` gives log-densities. There
-// are no atomic additions: every thread has places of its own in what is written.
+// records as fit the memory set aside, 32 records to a tile and column by column within one.
+// ``density`` gives log-densities. There are no atomic additions: every thread has places of its
+// own in what is written.
 //
-// Defined beforehand: D, K, KIND (1 squares, 2 their sum, 3 all products), SUMS (of a component),
-// IN, SHORT (whether rows are float), DENSITY (whether that is what is wanted), FLAT, AT_ONCE (records of a thread), THREADS and BLOCKS (of a
-// processor) of ``shares``, WARPS and RESIDENT (blocks of a processor) of ``moments``.
+// Behind ``rows.cu``. Defined beforehand: D, K, KIND (1 squares, 2 their sum, 3 all products), SUMS
+// (of a component), IN, SHORT, DENSITY (whether that is what is wanted), FLAT, AT_ONCE (records of a
+// thread), THREADS and BLOCKS (of a processor) of ``shares``, WARPS and RESIDENT (blocks of a
+// processor) of ``moments``.
 //
 // Products and sums that both kernels need are written out as calls, so that they find the same u
 // to the last bit.
@@ -18,26 +20,6 @@
 #define STRIDE ((D + ENTRIES + 2) / 2)             // pairs of a component: m, W, its constant
 #define PLACE(at, width, j) (((at) / 32 * (width) + (j)) * 32 + (at) % 32)
 #define PAIRED(c, p) ((p) % 2 ? (c)[(p) / 2].y : (c)[(p) / 2].x)
-
-__device__ __forceinline__ void load(const IN* __restrict__ rows, long long at, double (&x)[D]) {
-    const IN* from = rows + at * D;
-#if D % 2 == 0
-#if SHORT
-#define PAIR float2
-#else
-#define PAIR double2
-#endif
-#pragma unroll
-    for (int j = 0; j < D; j += 2) {
-        const PAIR v = *reinterpret_cast<const PAIR*>(from + j);
-        x[j] = v.x;
-        x[j + 1] = v.y;
-    }
-#else
-#pragma unroll
-    for (int j = 0; j < D; j++) x[j] = from[j];
-#endif
-}
 
 // Whiten differences in place; c: a component's numbers.
 __device__ __forceinline__ void whiten(const double2* c, double (&y)[D]) {

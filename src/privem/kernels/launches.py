@@ -1,4 +1,4 @@
-"""Running compiled kernels on torch's stream, and adding up what their threads found."""
+"""Kernels' sources, running them on torch's stream, and adding up what their threads found."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 from threading import Lock
 from typing import Any
 
@@ -13,6 +14,13 @@ import numpy as np
 
 from ..linalg import Array
 from .tensors import Tensor
+
+
+def source_of(names: Mapping[str, object], *files: str) -> str:
+    """The source of a kernel: files of this folder one after another, with names defined before."""
+    head = "".join(f"#define {name} {value}\n" for name, value in names.items())
+    here = Path(__file__).parent
+    return head + "".join((here / file).read_text("utf-8") for file in files)
 
 
 def processors_of(X: Tensor, torch: Any) -> int:

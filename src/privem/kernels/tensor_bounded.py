@@ -101,42 +101,30 @@ def by_products(
     """
 
     def portable(some: Tensors) -> tuple[Array, Array]:
-        return _by_products(some, features, coefficients, constants, place, radius, pieces)
+        work, k = some.work, len(coefficients)
+        size = work.block(some.count, features.size + 2 * features.d + 5 * k, pieces)
+        tile, total, torch = FeatureTile(features, size, work), Total(work.torch), work.torch
+        form, joint = linear_form(work, features, coefficients), work.take("joint", (k, size))
+        level, far = work.put(constants)[:, None], work.take("far", (k, size))
+        clipped, half = math.isfinite(radius), 0.5 * radius**2
+        for rows, weight in some.blocks(size):
+            tile.load(rows, place)
+            form(tile.phi, joint)
+            if clipped:
+                torch.sub(level, joint, out=far).clamp_(min=half)
+            responsibilities(work, joint, counted(work, weight, len(rows), size))
+            count = sums(work, joint, pieces)
+            if clipped:
+                joint.div_(far)
+            total.add(count, products(work, joint, tile.phi, pieces))
+        found, everything = total.values()
+        return found, everything * half if clipped else everything
 
     if box is not None:
         found = bounded(records, features, coefficients, constants, box, radius, portable)
         if found is not None:
             return found
     return portable(records)
-
-
-def _by_products(
-    records: Tensors,
-    features: Features,
-    coefficients: Array,
-    constants: Array,
-    place: Place,
-    radius: float,
-    pieces: Pieces,
-) -> tuple[Array, Array]:
-    work, k = records.work, len(coefficients)
-    size = work.block(records.count, features.size + 2 * features.d + 5 * k, pieces)
-    tile, total, torch = FeatureTile(features, size, work), Total(work.torch), work.torch
-    form, joint = linear_form(work, features, coefficients), work.take("joint", (k, size))
-    level, far = work.put(constants)[:, None], work.take("far", (k, size))
-    clipped, half = math.isfinite(radius), 0.5 * radius**2
-    for rows, weight in records.blocks(size):
-        tile.load(rows, place)
-        form(tile.phi, joint)
-        if clipped:
-            torch.sub(level, joint, out=far).clamp_(min=half)
-        responsibilities(work, joint, counted(work, weight, len(rows), size))
-        count = sums(work, joint, pieces)
-        if clipped:
-            joint.div_(far)
-        total.add(count, products(work, joint, tile.phi, pieces))
-    found, everything = total.values()
-    return found, everything * half if clipped else everything
 
 
 def by_differences(
@@ -155,52 +143,37 @@ def by_differences(
 
     ``box``: what ``place`` pulls records into, if it is one.
     """
-    given = (means, whiteners, constants)
 
     def portable(some: Tensors) -> tuple[Array, Array, Array]:
-        return _by_differences(some, *given, place, radius, cap, kind, pieces)
+        work, torch = some.work, some.work.torch
+        k, d = means.shape
+        size = work.block(some.count, (2 * k + 1) * d + 4 * k, pieces)
+        x, apart = work.take("x", (d, size)), work.take("apart", (k, d, size))
+        white, joint = work.take("white", (k, d, size)), work.take("joint", (k, size))
+        shrink, total = work.take("far", (k, size)), Total(torch)
+        m, w, level = work.put(means)[:, :, None], work.put(whiteners), work.put(constants)[:, None]
+        for rows, weight in some.blocks(size):
+            place(rows, x[:, : len(rows)])
+            x[:, len(rows) :] = 0.0
+            torch.sub(x, m, out=apart)
+            whitened(work, w, apart, white)
+            torch.mul(white, white, out=apart)
+            torch.sum(apart, 1, out=joint)
+            torch.clamp(joint, min=radius**2, out=shrink)
+            torch.div(torch.full_like(shrink[:1], radius**2), shrink, out=shrink)
+            joint.clamp_(0.0, cap).mul_(-0.5).add_(level)
+            responsibilities(work, joint, counted(work, weight, len(rows), size))
+            count = sums(work, joint, pieces)
+            joint.mul_(shrink)
+            total.add(count, *weighted_moments(work, white, joint, kind, pieces))
+        found = total.values()
+        return found[0], found[1], found[2]
 
     if box is not None:
-        found = differences(records, *given, box, radius, cap, kind, portable)
+        found = differences(records, means, whiteners, constants, box, radius, cap, kind, portable)
         if found is not None:
             return found
     return portable(records)
-
-
-def _by_differences(
-    records: Tensors,
-    means: Array,
-    whiteners: Array,
-    constants: Array,
-    place: Place,
-    radius: float,
-    cap: float,
-    kind: str,
-    pieces: Pieces,
-) -> tuple[Array, Array, Array]:
-    work, torch = records.work, records.work.torch
-    k, d = means.shape
-    size = work.block(records.count, (2 * k + 1) * d + 4 * k, pieces)
-    x, apart = work.take("x", (d, size)), work.take("apart", (k, d, size))
-    white, joint = work.take("white", (k, d, size)), work.take("joint", (k, size))
-    shrink, total = work.take("far", (k, size)), Total(torch)
-    m, w, level = work.put(means)[:, :, None], work.put(whiteners), work.put(constants)[:, None]
-    for rows, weight in records.blocks(size):
-        place(rows, x[:, : len(rows)])
-        x[:, len(rows) :] = 0.0
-        torch.sub(x, m, out=apart)
-        whitened(work, w, apart, white)
-        torch.mul(white, white, out=apart)
-        torch.sum(apart, 1, out=joint)
-        torch.clamp(joint, min=radius**2, out=shrink)
-        torch.div(torch.full_like(shrink[:1], radius**2), shrink, out=shrink)
-        joint.clamp_(0.0, cap).mul_(-0.5).add_(level)
-        responsibilities(work, joint, counted(work, weight, len(rows), size))
-        count = sums(work, joint, pieces)
-        joint.mul_(shrink)
-        total.add(count, *weighted_moments(work, white, joint, kind, pieces))
-    found = total.values()
-    return found[0], found[1], found[2]
 
 
 def pooled_sums(
@@ -271,57 +244,45 @@ def bounded_nearest(
     """
 
     def portable(some: Tensors) -> tuple[Array, Array, float]:
-        return _bounded_nearest(some, centres, step, place, spread, radius, pieces)
+        work, torch = some.work, some.work.torch
+        k, d = centres.shape
+        size = work.block(some.count, 3 * d + 3 * k, pieces)
+        phi, score = work.take("features", (d + 1, size)), work.take("score", (k, size))
+        phi[0] = 1.0
+        x, square, c = phi[1:], work.take("square", (d, size)), work.put(centres)
+        offset, total = 0.5 * (c * c).sum(1, keepdim=True), Total(torch)
+        columns = c.T.contiguous()
+        for rows, weight in some.blocks(size):
+            place(rows, x[:, : len(rows)])
+            x[:, len(rows) :] = 0.0
+            x.mul_(1.0 / step).trunc_().mul_(step)
+            best, label = assign(work, x, c, offset, score)
+            member = member_of(work, label, k)
+            here = counted(work, weight, len(rows), size)
+            if here is not None:
+                member.mul_(here)
+            parts = []
+            if spread is not None:
+                torch.mul(x, x, out=square)
+                distance = square.sum(0).sub_(best.mul_(2.0)).clamp_(min=0.0)
+                x.sub_(torch.index_select(columns, 1, label, out=square))
+                reach = spread * radius
+                beyond = rooted(distance.clone()).div_(reach).clamp_(min=1.0)
+                x.mul_(torch.div(1.0 / spread, beyond))
+                distance.clamp_(max=reach**2).div_(spread**2)
+                if here is not None:
+                    distance.mul_(here)
+                parts = [sums(work, distance[None], pieces)]
+            total.add(products(work, member, phi, pieces), *parts)
+        found = total.values()
+        pooled = float(found[1][0]) if spread is not None else 0.0
+        return found[0][:, 0], found[0][:, 1:], pooled
 
     if box is not None:
         found = bounded_clusters(records, centres, step, spread, radius, box, portable)
         if found is not None:
             return found
     return portable(records)
-
-
-def _bounded_nearest(
-    records: Tensors,
-    centres: Array,
-    step: float,
-    place: Place,
-    spread: float | None,
-    radius: float,
-    pieces: Pieces,
-) -> tuple[Array, Array, float]:
-    work, torch = records.work, records.work.torch
-    k, d = centres.shape
-    size = work.block(records.count, 3 * d + 3 * k, pieces)
-    phi, score = work.take("features", (d + 1, size)), work.take("score", (k, size))
-    phi[0] = 1.0
-    x, square, c = phi[1:], work.take("square", (d, size)), work.put(centres)
-    offset, total = 0.5 * (c * c).sum(1, keepdim=True), Total(torch)
-    columns = c.T.contiguous()
-    for rows, weight in records.blocks(size):
-        place(rows, x[:, : len(rows)])
-        x[:, len(rows) :] = 0.0
-        x.mul_(1.0 / step).trunc_().mul_(step)
-        best, label = assign(work, x, c, offset, score)
-        member = member_of(work, label, k)
-        here = counted(work, weight, len(rows), size)
-        if here is not None:
-            member.mul_(here)
-        parts = []
-        if spread is not None:
-            torch.mul(x, x, out=square)
-            distance = square.sum(0).sub_(best.mul_(2.0)).clamp_(min=0.0)
-            x.sub_(torch.index_select(columns, 1, label, out=square))
-            reach = spread * radius
-            beyond = rooted(distance.clone()).div_(reach).clamp_(min=1.0)
-            x.mul_(torch.div(1.0 / spread, beyond))
-            distance.clamp_(max=reach**2).div_(spread**2)
-            if here is not None:
-                distance.mul_(here)
-            parts = [sums(work, distance[None], pieces)]
-        total.add(products(work, member, phi, pieces), *parts)
-    found = total.values()
-    pooled = float(found[1][0]) if spread is not None else 0.0
-    return found[0][:, 0], found[0][:, 1:], pooled
 
 
 def clamped(

@@ -34,7 +34,8 @@ class Budget:
 
     Parameters
     ----------
-    epsilon, delta : float
+    epsilon : float
+    delta : float, default=1e-6
         Everything that is released about the data set, in whatever order and however chosen, is
         together (epsilon, delta)-differentially private.
     neighbours : {"add-remove", "replace-one"}, default="add-remove"
@@ -44,12 +45,12 @@ class Budget:
 
     Examples
     --------
-    >>> Budget(epsilon=3, delta=1e-6)
+    >>> Budget(epsilon=3)
     Budget(epsilon=3.0, delta=1e-06, neighbours='add-remove', unit='record')
     """
 
     epsilon: float
-    delta: float
+    delta: float = 1e-6
     neighbours: str = "add-remove"
     unit: str = "record"
 

@@ -40,6 +40,23 @@ class BadAddress(ValueError):
 HOW = "begin one with Ledger(path, dataset=..., budget=Budget(...)), or with privem ledger init"
 
 
+def place_and_name(where: str) -> tuple[str, str | None]:
+    """A path or URL, and the data set that it names after its last "#".
+
+    That of a folder's name begins no data set's.
+
+    Examples
+    --------
+    >>> place_and_name("budget.db#cohort-2026"), place_and_name("budget.db")
+    (('budget.db', 'cohort-2026'), ('budget.db', None))
+    """
+    place, mark, name = where.rpartition("#")
+    folder = os.path.dirname(where)
+    if not mark or (len(folder) > len(place) and os.path.isdir(folder)):
+        return where, None
+    return place, name
+
+
 def shown(url: Any) -> str:
     """A URL without what may be a password."""
     found: str = url.set(query={}).render_as_string(hide_password=True)

@@ -16,6 +16,7 @@ from ..budget import Allowance
 from ..meter import BudgetExceeded, Meter, Statement
 from .budget import Budget, LedgerError
 from .chain import Row, State, budget_of, cost_of, legible, opening, problems
+from .connections import place_and_name
 from .entry import Asked, Entry, most, statement_hash
 from .filter import Cost, Limits
 from .room import refusal, room
@@ -114,8 +115,8 @@ class Ledger:
         who: str | None = None,
     ) -> None:
         place = os.fspath(where)
-        if dataset is None and "#" in place:
-            place, _, dataset = place.rpartition("#")
+        if dataset is None:
+            place, dataset = place_and_name(place)
         if budget is not None and not isinstance(budget, Budget):
             raise TypeError(f"budget must be a Budget, got {budget!r}")
         if budget is not None and not dataset:

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from ...data import ArrayRows, LocalSource, Policy, Table, open_table
+from ...data import LocalSource, Policy, Table, open_table
 from ...data.columns import Number, wrong
 from ...data.kinds import framed
-from ...data.mixed import undeclared
+from ...data.mixed import undeclared, unpacked
 from ...models.table_mixture.reading import refuse_open, schema_of
 from ...schema import Schema
 from ..agreement import Agreement
@@ -71,9 +71,7 @@ class PartyRows:
     ) -> PartyRows:
         """Rows of mixed columns, as numbers of the cells that their schema cuts them into."""
         policy = Policy(party=True, header=header)
-        if isinstance(rows, ArrayRows):
-            weight = rows.weight if weight is None else weight
-            rows, groups = rows.X, rows.groups if groups is None else groups
+        rows, weight, groups = unpacked(rows, weight, groups)
         table = framed(rows, policy)
         known = schema_of(schema, table, [n for n in (weight, groups) if isinstance(n, str)])
         assert known is not None

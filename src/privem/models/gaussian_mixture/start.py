@@ -48,8 +48,9 @@ _NARROWEST = 0.05
 _LEAST = 1e-2
 # The least weight of a component, in equal parts.
 _LEAST_WEIGHT = 0.2
-# EM looks for groups with so many times the components, for this part of its iterations.
-MORE, _SEARCH = 2, 1 / 3
+# EM looks for groups with so many times the components; they are merged after this part of its
+# iterations.
+MORE, _MERGE_AFTER = 2, 1 / 3
 # While it searches, steps are so much longer than EM's; components that noise has swallowed are
 # restarted until so many iterations before its end.
 OVERSTEP, SETTLE = 1.5, 3
@@ -143,7 +144,7 @@ def searching(components: int, structure: Structure) -> int:
     starts near its end. A pooled covariance would not tell which of them are alike.
     """
     noise = MORE * structure.noise * math.sqrt(structure.iterations)
-    long = int(_SEARCH * structure.iterations) > SETTLE
+    long = int(_MERGE_AFTER * structure.iterations) > SETTLE
     more = structure.covariance_type != "tied" and long and noise <= NEAR
     return MORE * components if more else components
 
@@ -154,7 +155,7 @@ def searched(
     """How many iterations a search took, and where it has led; none if nothing is to be merged."""
     if len(em.start.means) == components:
         return 0, em.start
-    rounds = int(_SEARCH * em.iterations)
+    rounds = int(_MERGE_AFTER * em.iterations)
     path: SearchThenMean[Estimate] = SearchThenMean(rounds, OVERSTEP, rounds - SETTLE)
     end = yield from replace(em, path=path).steps(em.start, range(rounds))
     lost, _, _ = end.lost()
