@@ -7,6 +7,7 @@ benchmarks/ are the same on the site as in a checkout. `docs/reference/` is writ
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 
@@ -17,6 +18,13 @@ sys.path.insert(0, str(ROOT / "docs"))
 import reference_pages  # noqa: E402
 
 reference_pages.write(ROOT / "docs" / "reference")
+
+# Tutorials run without the start-up files of whoever builds. A kernel that talks to this process
+# alone need not warn that it does so without encryption.
+profile = ROOT / "build" / "ipython" / "profile_default"
+profile.mkdir(parents=True, exist_ok=True)
+(profile / "ipython_kernel_config.py").write_text("c.IPKernelApp.log_level = 'ERROR'\n", "utf-8")
+os.environ["IPYTHONDIR"] = str(profile.parent)
 
 project = "privem"
 author = "The privem maintainers"
