@@ -8,6 +8,7 @@ benchmarks/ are the same on the site as in a checkout. `docs/reference/` is writ
 from __future__ import annotations
 
 import os
+import re
 import sys
 from pathlib import Path
 
@@ -105,6 +106,24 @@ def skip(app: object, kind: str, name: str, value: object, skipped: bool, option
     return skipped or not str(getattr(value, "__module__", None) or "privem").startswith("privem")
 
 
+def lead_back(app: object, page: str, template: str, context: dict[str, str], tree: object) -> None:
+    """Correct links from a source file of which some names are public in privem, some below it."""
+    if not page.startswith("_modules/"):
+        return
+    known = app.env.get_domain("py").objects  # type: ignore[attr-defined]
+
+    def correct(link: re.Match[str]) -> str:
+        name = (
+            link[3] if link[3] in known else f"privem.{link[2]}.{link[3].removeprefix('privem.')}"
+        )
+        return f'{link[1]}#{name}"'
+
+    context["body"] = re.sub(
+        r'(/reference/(\w+)\.html)#(privem\.[\w.]+)"', correct, context["body"]
+    )
+
+
 def setup(app: object) -> None:
     """Connect what this file defines to Sphinx."""
     app.connect("autodoc-skip-member", skip)  # type: ignore[attr-defined]
+    app.connect("html-page-context", lead_back)  # type: ignore[attr-defined]

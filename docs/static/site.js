@@ -1,3 +1,7 @@
+// From a folder, without a server, a browser lets no page read others for a summary of them.
+if (location.protocol === "file:") {
+  DOCUMENTATION_OPTIONS.SHOW_SEARCH_SUMMARY = false;
+}
 // Names for controls of the theme that screen readers would not name rightly.
 document.addEventListener("DOMContentLoaded", () => {
   for (const summary of document.querySelectorAll("summary:has(.toctree-toggle)")) {
