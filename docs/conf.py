@@ -7,6 +7,8 @@ benchmarks/ are the same on the site as in a checkout. `docs/reference/` is writ
 
 from __future__ import annotations
 
+import os
+import re
 import sys
 from pathlib import Path
 
@@ -17,6 +19,13 @@ sys.path.insert(0, str(ROOT / "docs"))
 import reference_pages  # noqa: E402
 
 reference_pages.write(ROOT / "docs" / "reference")
+
+# Tutorials run without the start-up files of whoever builds. A kernel that talks to this process
+# alone need not warn that it does so without encryption.
+profile = ROOT / "build" / "ipython" / "profile_default"
+profile.mkdir(parents=True, exist_ok=True)
+(profile / "ipython_kernel_config.py").write_text("c.IPKernelApp.log_level = 'ERROR'\n", "utf-8")
+os.environ["IPYTHONDIR"] = str(profile.parent)
 
 project = "privem"
 author = "The privem maintainers"
@@ -97,6 +106,24 @@ def skip(app: object, kind: str, name: str, value: object, skipped: bool, option
     return skipped or not str(getattr(value, "__module__", None) or "privem").startswith("privem")
 
 
+def lead_back(app: object, page: str, template: str, context: dict[str, str], tree: object) -> None:
+    """Correct links from a source file of which some names are public in privem, some below it."""
+    if not page.startswith("_modules/"):
+        return
+    known = app.env.get_domain("py").objects  # type: ignore[attr-defined]
+
+    def correct(link: re.Match[str]) -> str:
+        name = (
+            link[3] if link[3] in known else f"privem.{link[2]}.{link[3].removeprefix('privem.')}"
+        )
+        return f'{link[1]}#{name}"'
+
+    context["body"] = re.sub(
+        r'(/reference/(\w+)\.html)#(privem\.[\w.]+)"', correct, context["body"]
+    )
+
+
 def setup(app: object) -> None:
     """Connect what this file defines to Sphinx."""
     app.connect("autodoc-skip-member", skip)  # type: ignore[attr-defined]
+    app.connect("html-page-context", lead_back)  # type: ignore[attr-defined]

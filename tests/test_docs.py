@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
+
+from privem.cli import app
 
 ROOT = Path(__file__).parent.parent
 SOURCE = ROOT / "src" / "privem"
@@ -36,6 +40,7 @@ def prose(page: Path) -> str:
     "name",
     [
         "README.md",
+        "docs/index.md",
         "docs/models.md",
         "docs/tables.md",
         "docs/adding-a-model.md",
@@ -43,7 +48,7 @@ def prose(page: Path) -> str:
         "docs/ledger.md",
         "docs/report.md",
         "docs/planning.md",
-        "docs/start/table.md",
+        "docs/selection.md",
         "docs/start/scikit-learn.md",
         "docs/start/hospitals.md",
     ],
@@ -63,6 +68,37 @@ def test_examples_run(
         assert printed.count("[") == 6 + 6
         assert "(1, 1e-06)-differentially private" in printed
         assert (tmp_path / "model.json").exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "made"),
+    [
+        ("table", {"stays.parquet", "schema.toml", "synthetic.parquet", "report.png"}),
+        ("officer", {"demo", "budget.db", "model.json", "report.html"}),
+    ],
+)
+def test_first_pages_can_be_followed(
+    name: str, made: set[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Python, commands and the schema in the order of the page, in an empty folder."""
+    pytest.importorskip("matplotlib", reason="the extra plot is not installed")
+    pytest.importorskip("sqlalchemy", reason="the extra ledger is not installed")
+    monkeypatch.chdir(tmp_path)
+    namespace: dict[str, object] = {"__name__": "__main__"}
+    text = (ROOT / "docs" / "start" / f"{name}.md").read_text("utf-8")
+    blocks = re.compile(
+        r"^```(python|toml)\n(.*?)^```|^    (privem [^\n]+)$", re.DOTALL | re.MULTILINE
+    )
+    for language, block, command in blocks.findall(re.sub(r"^    pip .*$", "", text, flags=re.M)):
+        if language == "python":
+            exec(compile(block, name, "exec"), namespace)
+        elif language == "toml":
+            (tmp_path / "schema.toml").write_text(block, "utf-8")
+        else:
+            words = shlex.split(re.sub(r"\s#\s.*", "", command))[1:]
+            result = CliRunner().invoke(app, words)
+            assert result.exit_code == 0, f"{command}\n{result.stderr}"
+    assert made <= {path.name for path in tmp_path.iterdir()}
 
 
 def anchors(page: Path) -> set[str]:

@@ -24,6 +24,7 @@ from privem.cli import app
 from privem.cli.progress import FitProgress, WatchedRows
 from privem.data import read_file
 from privem.datasets import make_people
+from privem.ledger.connections import library
 
 # What is particular to private fits is in test_private.py.
 EXACT = ("fit", "--exact")
@@ -645,6 +646,16 @@ def test_the_unexpected_is_1_and_debug_shows_it(models, tmp_path, monkeypatch):
     monkeypatch.setenv("PRIVEM_DEBUG", "1")
     result = CliRunner().invoke(app, [str(arg) for arg in args])
     assert isinstance(result.exception, KeyError)
+
+
+def test_a_missing_extra_is_bad_usage_that_says_how_to_install_it(monkeypatch):
+    monkeypatch.setitem(sys.modules, "sqlalchemy", None)
+    library.cache_clear()
+    line = failing(
+        "ledger", "show", "budget.db#cohort", code=2, words="pip install 'privem[ledger]'"
+    )
+    library.cache_clear()
+    assert "unexpected" not in line
 
 
 # Help and terminals

@@ -215,6 +215,8 @@ def _failure(error: Exception) -> Failure:
             return Failure(ExitCode.FEDERATION, str(error))
         case LedgerError() | BudgetExceeded():
             return Failure(ExitCode.LEDGER, in_options(str(error)))
+        case ImportError() if "pip install" in str(error):  # an extra that is not there
+            return Failure(ExitCode.USAGE, str(error))
         case MemoryError():
             return Failure(
                 ExitCode.USAGE, "not enough memory: fewer components or columns need less of it"
