@@ -92,9 +92,10 @@ def for_type(column: Column, dtype: Any) -> Column:
             return replace(column, dtype=column.dtype or _category_dtype(column, dtype))
         case Moment() if form in ("date", "time", "text"):
             return replace(column, dtype=column.dtype or moment_dtype(column, dtype))
-    what = {"type": "categories that are text"} | column.as_dict()
+    said = "numbers" if isinstance(column, Number) else "categories that are text"
+    what = column.as_dict().get("type", said)
     raise ValueError(
-        f"column {column.name!r} is declared as {what['type']}, but the table holds {dtype}: "
+        f"column {column.name!r} is declared as {what}, but the table holds {dtype}: "
         "change the schema, or convert the column first"
     )
 
