@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from privem import Schema
+from privem import Schema, TableMixture
 from privem.data import Policy, open_table
 
 PEOPLE = {
@@ -232,7 +232,7 @@ def test_a_bad_declaration_is_named(given, words):
         (({},), ValueError, "at least one column"),
         (({"a": None},), ValueError, "at least one column"),
         (({1: bool},), TypeError, "names of columns are text, got 1"),
-        (({"": bool},), TypeError, "names of columns are text"),
+        (({"": bool},), ValueError, "without a name can only be left out"),
         (({"*": bool},), ValueError, "pattern"),
         (({"^a$": bool},), ValueError, "pattern"),
         (({"a": bool}, "a"), TypeError, "a list of column names"),
@@ -357,6 +357,35 @@ def test_conditions_become_cells():
     ]:
         with pytest.raises(ValueError, match=f"column '{name}'"):
             schema.find(name, value)
+
+
+def test_conditions_on_dates_of_a_format_are_also_written_as_bounds_are():
+    """Data must follow the format; a person who asks may write dates as in the schema."""
+    bounds = ["2019-01-01", "2019-12-31"]
+    schema = Schema({"day": {"type": "date", "bounds": bounds, "format": "%m/%d/%Y"}})
+    second = dt.date(2019, 1, 2)
+    for value in ("01/02/2019", "2019-01-02", second, dt.datetime(2019, 1, 2)):
+        assert schema.find("day", value).tolist() == [1]
+    assert schema.find("day", (None, "2019-01-02")).tolist() == [0, 1]
+    with pytest.raises(ValueError, match="column 'day': 'soon' is not one of its values"):
+        schema.find("day", "soon")
+
+
+def test_a_condition_of_no_value_is_refused():
+    with pytest.raises(ValueError, match="column 'sex': an empty list allows no value"):
+        Schema(PEOPLE).find("sex", [])
+
+
+def test_a_column_without_a_name_can_be_left_out(tmp_path):
+    """As pandas and R write row numbers into files; a draft has a line for it."""
+    path = tmp_path / "rows.csv"
+    path.write_text(",v\n" + "".join(f"{k},{k % 7}\n" for k in range(50)))
+    draft = Schema.draft(str(path), header=True)
+    assert '"" = {type = "?"' in draft
+    file = tmp_path / "schema.toml"
+    file.write_text('[columns]\n"" = {type = "skip"}\nv = {type = "int", bounds = [0, 6]}\n')
+    model = TableMixture(schema=Schema.read(file), epsilon=None).fit(path)
+    assert model.sample_frame(3).columns == ["v"]
 
 
 def test_the_first_value_of_each_cell():

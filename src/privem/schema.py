@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from .data.cells import Cells, for_type
 from .data.columns import Category, Column, Number, wrong
 from .data.constraints import Constraint, check, constraints_of
-from .data.declared import column_of, gaps_of, name_of, refuse_blanks
+from .data.declared import column_of, gaps_of, refuse_blanks, refuse_name
 from .data.decode import decode
 from .data.drafts import draft_of, toml_text
 from .data.given import allowed
@@ -110,7 +110,9 @@ class Schema:
                 'Schema({"age": (15, 95), "sex": ["Female", "Male"]})'
             )
         refuse_blanks(columns)
-        made = {name_of(name): column_of(name, given) for name, given in columns.items()}
+        made = {name: column_of(name, given) for name, given in columns.items()}
+        for name, column in made.items():
+            refuse_name(name, column)
         gaps = gaps_of(missing, made)
         kept = [
             replace(each, missing=each.missing or each.name in gaps)

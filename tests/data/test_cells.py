@@ -194,8 +194,9 @@ def test_flags_and_categories():
     ],
 )
 def test_types_that_cannot_hold_a_column_are_refused_by_type(declared, dtype):
-    with pytest.raises(ValueError, match=r"column 'v' is declared as .* but the table holds"):
+    with pytest.raises(ValueError, match=r"column 'v' is declared as .* but the table holds") as e:
         Schema({"v": declared}).for_types({"v": dtype})
+    assert ("as numbers" in str(e.value)) == (declared == (0, 1))
 
 
 def test_whole_numbers_are_known_by_their_type():

@@ -35,7 +35,7 @@ from .values import type_name
 GAPS = ["", "na", "n/a", "nan", "nat", "null", "none", "<na>"]
 _YES, _NO = ["true", "t", "yes", "y", "1", "1.0"], ["false", "f", "no", "n", "0", "0.0"]
 # How dates may be written without saying so: year first, or the day before dots or a month's name.
-_DATES = ["%Y-%m-%d", "%Y/%m/%d", "%d.%m.%Y", "%d %B %Y"]
+DATES = ["%Y-%m-%d", "%Y/%m/%d", "%d.%m.%Y", "%d %B %Y"]
 _DATE_AND_TIME = (
     r"^(?<date>.+?)(?:[T ]\s*(?<h>\d{1,2}):(?<m>\d\d)(?::(?<s>\d\d)(?:[.,](?<f>\d{1,6})\d*)?)?"
     r"\s*(?:[Zz]|(?<zh>[+-]\d\d):?(?<zm>\d\d))?)?$"
@@ -92,9 +92,10 @@ def for_type(column: Column, dtype: Any) -> Column:
             return replace(column, dtype=column.dtype or _category_dtype(column, dtype))
         case Moment() if form in ("date", "time", "text"):
             return replace(column, dtype=column.dtype or moment_dtype(column, dtype))
-    what = {"type": "categories that are text"} | column.as_dict()
+    said = "numbers" if isinstance(column, Number) else "categories that are text"
+    what = column.as_dict().get("type", said)
     raise ValueError(
-        f"column {column.name!r} is declared as {what['type']}, but the table holds {dtype}: "
+        f"column {column.name!r} is declared as {what}, but the table holds {dtype}: "
         "change the schema, or convert the column first"
     )
 
@@ -330,7 +331,7 @@ def _as_text_ticks(column: Moment, series: pl.Series) -> pl.Series:
     form = column.format
     if form is None:
         parts = text.str.extract_groups(_DATE_AND_TIME).struct.unnest()
-        read = [parts["date"].str.to_date(each, strict=False) for each in _DATES]
+        read = [parts["date"].str.to_date(each, strict=False) for each in DATES]
         days = parts.select(pl.coalesce(read)).to_series().to_physical().cast(pl.Int64)
         ticks = days
         if column.unit != "day":

@@ -131,14 +131,18 @@ def _is_blank(key: Any, value: Any) -> bool:
     return any(isinstance(end, str) and end == BLANK for end in ends)
 
 
-def name_of(name: Any) -> str:
-    """The name of a column, if it can be one."""
-    if not isinstance(name, str) or not name:
+def refuse_name(name: Any, column: Column | None) -> None:
+    """Raise for what can be no name of a column, or of one that is left out (``None``)."""
+    if not isinstance(name, str):
         raise TypeError(f"names of columns are text, got {name!r}")
+    if not name and column is not None:
+        raise ValueError(
+            "a column without a name can only be left out: declare it as None "
+            '(\'"" = {type = "skip"}\' in files), or give it a name in the table'
+        )
     refuse_text(name, name)
     if name == "*" or (name.startswith("^") and name.endswith("$")):
         raise ValueError(f"column {name!r}: polars takes this name for a pattern; rename it")
-    return name
 
 
 def gaps_of(missing: Any, columns: Mapping[str, Any]) -> list[str]:

@@ -35,6 +35,8 @@ def allowed(column: Column, given: Any) -> NDArray[np.int64]:
             raise wrong(column.name, "it is never missing, by its schema")
         return np.array([column.size - 1])
     if isinstance(given, list):
+        if not given:
+            raise wrong(column.name, "an empty list allows no value")
         return np.unique(np.concatenate([allowed(column, value) for value in given]))
     if isinstance(column, Number | Moment):
         least, most = spans(column, given)[0]
@@ -100,6 +102,9 @@ def within(
 def _value(column: Number | Moment, value: Any, whole: Any = None) -> Any:
     """A value in the form that cells are cut from; ``whole`` rounds an end of a range."""
     found = read(column, _series(column, value))[0].item()
+    if found is None and isinstance(column, Moment) and column.format is not None:
+        # As bounds are written, and as dates that are no text are.
+        found = read(replace(column, format=None), _series(column, value))[0].item()
     scale = column.scale if isinstance(column, Number) else None
     if found is not None and scale is not None and math.isfinite(found):
         units = Fraction(str(found)) * scale

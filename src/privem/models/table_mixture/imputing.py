@@ -8,8 +8,8 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from ...data.cells import cell, odd, read
-from ...data.columns import Moment, Number
+from ...data.cells import DATES, cell, odd, read
+from ...data.columns import Category, Column, Flag, Moment, Number
 from ...data.constraints import AtMost
 from ...data.decode import decode, limits
 from ...data.lazy import reading
@@ -62,24 +62,83 @@ def imputed(schema: Schema, state: TableState, X: Any, rng: np.random.Generator)
     filled = state.complete(cells, rng, there, linked, detail_of(schema, state, linked))
     units = {schema.names[j]: values for j, values in linked.drawn.items()}
     drawn = decode(schema.columns, filled, rng, drawn=units)
-    if isinstance(X, pl.DataFrame):
-        made = [
-            pl.when(pl.Series(gaps[:, j]))
-            .then(drawn[name].cast(X[name].dtype))
-            .otherwise(X[name])
-            .alias(name)
-            for j, name in enumerate(schema.names)
-            if name in X.columns
-        ]
-        return X.with_columns(made)
-    copy = X.copy()
-    for j, name in enumerate(schema.names):
-        if name in copy.columns and gaps[:, j].any():
-            values = copy[name].to_numpy(dtype=object, copy=True)
-            values[gaps[:, j]] = drawn[name].filter(pl.Series(gaps[:, j])).to_list()
-            copy[name] = values
-            copy[name] = copy[name].astype(X[name].dtype)
+    # A pandas frame's columns may have numbers for names.
+    names, read_as = {str(name): name for name in X.columns}, open_columns(X).scan
+    copy = X.clone() if isinstance(X, pl.DataFrame) else X.copy()
+    for j, column in enumerate(schema.columns):
+        gap = gaps[:, j]
+        if column.name not in names or not gap.any():
+            continue
+        name, values = names[column.name], drawn[column.name]
+        if _is_text(copy[name]):
+            given = read_as.select(column.name).collect().to_series()
+            values = _spelled(column, given, values)
+        if isinstance(copy, pl.DataFrame):
+            copy = copy.with_columns(_filled(column, copy[name], values, pl.Series(gap)))
+        else:
+            copy[name] = _filled_pandas(copy[name], values, gap)
     return copy
+
+
+def _is_text(given: Any) -> bool:
+    """Whether a frame's column holds text."""
+    if isinstance(given, pl.Series):
+        return given.dtype == pl.String
+    return given.dtype.kind not in "biufcmM" and any(isinstance(each, str) for each in given)
+
+
+def _spelled(column: Column, given: pl.Series, drawn: pl.Series) -> pl.Series:
+    """Drawn values as text, written as those that a frame has: dates, yes and no."""
+    if isinstance(column, Flag):
+        code = read(column, given)[0]
+        words = [given.filter(code == k).first() or word for k, word in enumerate(("no", "yes"))]
+        return pl.Series(words, dtype=pl.String).gather(drawn.cast(pl.Int32))
+    if not isinstance(column, Moment):
+        return drawn.cast(pl.String)
+    form = column.format
+    if form is None and column.unit == "day":
+        some = given.drop_nulls().str.strip_chars()
+        forms = (each for each in DATES if some.str.to_date(each, strict=False).count())
+        form = next(forms, None)
+    return drawn.cast(pl.String) if form is None else drawn.dt.strftime(form)
+
+
+def _filled(column: Column, given: pl.Series, drawn: pl.Series, gap: pl.Series) -> pl.Series:
+    """A column with drawn values in its gaps; of its own type, if that can hold the values."""
+    kind: Any = given.dtype
+    if kind == pl.Null or (kind.is_integer() and not _holds_all(column, kind)):
+        kind = drawn.dtype
+    elif isinstance(kind, pl.Enum) and isinstance(column, Category):
+        words = [str(value) for value in column.values or ()]
+        kind = pl.Enum(pl.Series([*kind.categories, *words]).unique(maintain_order=True))
+    filled = pl.when(gap).then(drawn.cast(kind)).otherwise(given.cast(kind))
+    return pl.select(filled.alias(given.name)).to_series()
+
+
+def _holds_all(column: Column, kind: Any) -> bool:
+    """Whether a type of whole numbers holds whatever is drawn of a column."""
+    if not isinstance(column, Number):
+        return True
+    low, high = limits(column)[0][0], limits(column)[1][-1]
+    ends = pl.Series([low, high]).cast(kind, strict=False)
+    return bool(column.whole) and ends.null_count() == 0
+
+
+def _filled_pandas(given: Any, drawn: pl.Series, gap: NDArray[np.bool_]) -> Any:
+    """The same of a pandas column."""
+    new, kind = drawn.filter(pl.Series(gap)).to_list(), given.dtype
+    if hasattr(kind, "categories"):
+        added = [word for word in dict.fromkeys(new) if word not in kind.categories]
+        given = given.cat.add_categories(added)
+        kind = given.dtype
+    values = given.to_numpy(dtype=object, copy=True)
+    values[gap] = new
+    filled = given.copy().astype(object)
+    filled[:] = values
+    try:
+        return filled.astype(kind)
+    except (OverflowError, TypeError, ValueError):  # too small a type, or one of whole numbers
+        return filled.infer_objects()
 
 
 def _known_values(schema: Schema, X: Any, gaps: NDArray[np.bool_]) -> dict[int, NDArray[Any]]:
