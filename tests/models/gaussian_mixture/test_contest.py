@@ -176,6 +176,20 @@ def test_columns_that_fill_their_bounds_keep_the_model() -> None:
     assert weight_of(profile_of(0.8, 10_000, 3.0), 0.0, 10_000, 4) > 0.5
 
 
+def test_more_than_outliers_only_where_it_would_cost_twice_what_is_spared() -> None:
+    """And then no more of it than that."""
+    few = 0.1
+    for share in (0.05, 0.12, 0.3, 0.8, 1.0):
+        counts = profile_of(share, 10_000, 3.0)
+        weights = np.array([weight_of(counts, 0.0, 10_000, 4, few), few, MOST])
+        gains = np.log(weights[:, None] + (1 - weights)[:, None] * np.exp(RATIOS))
+        lost = float((gains @ (counts / 10_000)).max() - (gains @ (counts / 10_000))[0])
+        best = weight_of(counts, 0.0, 10_000, 4)
+        assert weights[0] == pytest.approx(min(best, few)) or few < weights[0] <= best
+        assert lost <= 2 * (0.05 + 0.025 * 4) + 1e-6
+    assert weight_of(profile_of(1.0, 10_000, 3.0), 0.0, 10_000, 4, few) > 0.7
+
+
 def test_noise_makes_the_background_larger_and_all_of_it_in_the_end() -> None:
     clean = profile_of(0.01, 1000, 6.0)
     weights = [weight_of(clean, noise, 1000, 3) for noise in (0.0, 10.0, 100.0, 1000.0)]

@@ -175,25 +175,26 @@ def background_weight(mixture: Mixture, ground: Ground) -> Generator[Stage, Rele
     query = RatioQuery(mixture, ground.region, RATIOS, ground.cap_weight)
     release = yield ground.stage(query, "background")
     d, count = ground.region.d, ground.count
-    weight = weight_of(release.statistics.counts, release.spread, count, d)
     # What noise does not explain are outliers, and these are few.
-    most = _FEW + 2 * forecast_weight(d, ground.allowance.base, count)
-    return min(weight, max(most, math.sqrt(2.0) * release.spread / count), MOST)
+    few = _FEW + 2 * forecast_weight(d, ground.allowance.base, count)
+    return weight_of(release.statistics.counts, release.spread, count, d, few)
 
 
-def weight_of(counts: Array, deviation: float, count: float, d: int) -> float:
+def weight_of(counts: Array, deviation: float, count: float, d: int, few: float = 1.0) -> float:
     """The weight of a background, from the profile over :data:`RATIOS` and its noise.
 
     The smallest weight under which records are all but as likely as they can be, and a deviation of
     it more: a background that is too small may cost any number of nats, but records drawn from it
     have none of the data's means. Columns that fill their bounds would have most of it for little.
+    It is above ``few``, and what noise may hide, only as far as records would otherwise lose twice
+    as much: those of a model whose shape is none of theirs.
     """
     tried = 1 / (1 + np.exp(np.linspace(math.log(1 / LEAST - 1), math.log(1 / MOST - 1), 401)))
     gains = np.log(tried[:, None] + (1 - tried)[:, None] * np.exp(RATIOS))
     values = gains @ to_simplex(counts / count)
-    spared = _SPARED[0] + _SPARED[1] * d
-    best = float(tried[np.argmax(values >= values.max() - spared)])
-    return float(np.clip(best + math.sqrt(2.0) * deviation / count, LEAST, MOST))
+    spared, hidden = _SPARED[0] + _SPARED[1] * d, math.sqrt(2.0) * deviation / count
+    wanted, needed = (float(tried[np.argmax(values >= values.max() - s * spared)]) for s in (1, 2))
+    return float(np.clip(max(min(wanted + hidden, max(few, hidden)), needed), LEAST, MOST))
 
 
 def forecast_weight(d: int, multiplier: float, count: float) -> float:
