@@ -85,6 +85,28 @@ def test_what_is_said_of_one_gaussian_in_place_of_all_is_why(
         GaussianMixture(2, bounds=(-6, 6)).fit(many)
 
 
+@pytest.mark.parametrize("covariance_type", ["diag", "spherical"])
+def test_a_contest_is_against_what_would_be_fitted_instead(covariance_type: str) -> None:
+    """One full Gaussian is best on a thin line; but nobody who asks for axes gets that one."""
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(20_000, 1)) + 0.02 * rng.normal(size=(20_000, 4))
+    shared = {"covariance_type": covariance_type, "bounds": 5.0, "epsilon": 4.0, "random_state": 0}
+    one, mixture = (fitted(X, n_components=k, **shared)[0] for k in (1, 4))
+    assert mixture.structure_ == covariance_type
+    assert mixture.score(X) > one.score(X) + 1
+
+
+def test_a_shape_that_is_none_of_the_records_is_no_worse_than_no_model() -> None:
+    """Spheres that hold the widest of these columns lie far beyond the bounds of the others."""
+    X = np.random.default_rng(4).uniform(-1, 1, size=(20_000, 4)) * [1, 1, 1, 1000]
+    low, high = np.array([-1, -1, -1, -1000.0]), np.array([1, 1, 1, 1000.0])
+    shared = {"covariance_type": "spherical", "bounds": (low, high), "random_state": 0}
+    for components in (1, 3):
+        model, _ = fitted(X, n_components=components, **shared)
+        # Twice what is spared, and a little for records that are less likely than any ratio.
+        assert model.score(X) > -np.log(high - low).sum() - 2 * (0.05 + 0.025 * 4) - 0.02
+
+
 def test_one_round_cluster_costs_a_mixture_little() -> None:
     """Noise alone tells three components apart; a contest asks whether that pays."""
     X = np.random.default_rng(0).normal(size=(8000, 20))

@@ -260,9 +260,10 @@ class PrivateMixturePlan(Iterated):
                 one = one[0], np.diag(one[1])
             if closer > 0:
                 one = overall
-            ahead = yield from given(
-                contest(in_data(found, region), in_data(copies(*one, 1), region), ground)
-            )
+            # That of the shape asked for, which would be fitted instead.
+            other = as_type(copies(*one, 1), self.covariance_type)
+            both = in_data(found, region), in_data(other, region)
+            ahead = yield from given(contest(*both, ground))
             if not ahead:
                 left = em.iterations - before
                 looks = min(LOOKS, left) if ground.allowance.adaptive else left
