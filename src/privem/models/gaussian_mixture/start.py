@@ -11,8 +11,8 @@ frame's. Without a grid, components start from points of the frame that lie far 
 without a component of its own. So the first third of the iterations has twice as many components
 as were asked for, and those that are most alike are then merged (:mod:`privem.blocks.shrinkage`).
 This costs nothing: the responsibilities of a record sum to one, so the sensitivity of the sums does
-not depend on how many components there are (docs/proofs/release.md, section 2). But each of them
-stands for half as many records, with the same noise, and must bear that.
+not depend on how many components there are (docs/proofs/release.md, section 2). Each of them stands
+for half as many records, with the same noise, until they are merged.
 """
 
 from __future__ import annotations
@@ -140,10 +140,10 @@ def packed(
 def searching(components: int, structure: Structure) -> int:
     """How many components to start with; from the noise alone.
 
-    More than are asked for, where each of them bears the noise of an iteration as one does that
-    starts near its end. A pooled covariance would not tell which of them are alike.
+    More than are asked for, where those that they are merged to bear the noise of an iteration as
+    components do that start near their end. A pooled covariance would not tell which are alike.
     """
-    noise = MORE * structure.noise * math.sqrt(structure.iterations)
+    noise = structure.noise * math.sqrt(structure.iterations)
     long = int(_MERGE_AFTER * structure.iterations) > SETTLE
     more = structure.covariance_type != "tied" and long and noise <= NEAR
     return MORE * components if more else components
