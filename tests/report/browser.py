@@ -152,7 +152,8 @@ class Browser:
     def axe(self, *, serious: bool = False) -> list[str]:
         """What axe-core finds wrong with the page, or what of it is serious."""
         self.evaluate(AXE.read_text("utf-8") + ";0")
-        found = self.evaluate("axe.run(document).then(r => r.violations)")
+        # It would ask for style sheets once more, which a page from a file may not do.
+        found = self.evaluate("axe.run(document, {preload: false}).then(r => r.violations)")
         return [
             f"{each['id']}: {each['help']}: {[node['html'][:200] for node in each['nodes'][:3]]}"
             for each in found
