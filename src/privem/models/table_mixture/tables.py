@@ -20,8 +20,10 @@ that the final sum is rounded once, by a part in 2^53 of each number. Proof: doc
 *How many pairs.* All of them by default. The noise on each number grows with sqrt(m), so what m
 tables say together about how columns depend, the sum of squares of their cells' excess over the
 noise's square, is the *mean* of what each would say alone: tables that are left out without a look
-at the data gain the others nothing on average. Nor does a choice of pairs that looks at the data
-(figures: docs/proofs/tables.md, section 7). Wide data get fewer bins instead
+at the data gain the others nothing on average. (From 100 columns on it depends on the data: a part
+is better where all columns depend alike, and worse where they depend in groups;
+experiments/tables.) Nor does a choice of pairs that looks at the data (figures:
+docs/proofs/tables.md, section 7). Wide data get fewer bins instead
 (:func:`privem.models.table_mixture.bins.bins_for`), which also keeps the numbers few.
 """
 
