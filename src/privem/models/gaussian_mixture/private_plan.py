@@ -260,8 +260,7 @@ class PrivateMixturePlan(Iterated):
                 one = one[0], np.diag(one[1])
             if closer > 0:
                 one = overall
-            # That of the shape asked for, which would be fitted instead.
-            other = as_type(copies(*one, 1), self.covariance_type)
+            other = as_type(copies(*one, 1), self.covariance_type)  # what would be fitted instead
             both = in_data(found, region), in_data(other, region)
             ahead = yield from given(contest(*both, ground))
             if not ahead:
