@@ -37,12 +37,8 @@ def secrets_of(monkeypatch):
 
 
 def _long(number):
-    """Of many digits, and no round number, as counts on a lattice are: any message has those.
-
-    More than three bytes besides zeros: a number like 20.0 in a query has two, among many zeros,
-    and a sum may have the same by chance.
-    """
-    return abs(number) >= 2**20 and abs(number) // (number & -number) >= 2**24
+    """Of many digits, and no round number, as counts on a lattice are: any message has those."""
+    return abs(number) >= 2**20 and abs(number) // (number & -number) >= 2**12
 
 
 def appear(arrays, seen):
@@ -55,7 +51,11 @@ def appear(arrays, seen):
             if array.dtype == np.float64 and (number == 0 or float(number).is_integer()):
                 continue
             raw = number.tobytes()
-            found += any(raw in message for message in seen)
+            holding = [message for message in seen if raw in message]
+            for message in holding:  # shown where a test fails: is it chance, or a leak?
+                at = message.index(raw)
+                print(number, at, message[max(0, at - 16) : at + 24].hex(), message[:200])
+            found += bool(holding)
     return found
 
 
